@@ -4,6 +4,7 @@ import pytest
 
 from rebalance_model.observe.effects import IncidentTransition, QueueProgress
 from rebalance_model.observe.events import DEADLINE, NOT_ASKED
+from streaming.base.language import in_language
 from streaming.queries.columns.groups import freshness
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import group_brokers
@@ -64,6 +65,8 @@ def test_a_broker_without_a_turn_is_not_asked_rather_than_silent(tmp_path):
     [broker] = brokers(tmp_path, asked(85), asked(5, error=no_time), *others, *answering)
     assert (broker.is_fresh, broker.silent_since) == (False, None)
     assert freshness(broker) == "not asked for 1 min 25 s"
+    with in_language("zh"):
+        assert freshness(broker) == "已有 1 分 25 秒 未被询问"
 
 
 def test_a_silent_broker_that_waits_for_a_turn_is_said_to_be_both(tmp_path):

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
@@ -48,3 +49,15 @@ def first_paint_ms(page: Page) -> float:
         }).observe({type: 'paint', buffered: true}))"""
     )
     return paint
+
+
+def inaccessible(page: Page, **options: object) -> list[str]:
+    """Return what axe finds serious on a page; without what passes, whose description takes most of the time.
+
+    Args:
+        page: as it is shown.
+        options: of axe, as ``runOnly``.
+    """
+    found = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+    serious = [one for one in found if one["impact"] in ("serious", "critical")]
+    return [f"{page.url} {one['id']}: {node['html'][:200]}" for one in serious for node in one["nodes"]]

@@ -9,7 +9,7 @@ from streaming.serve.web.languages import LANGUAGE_COOKIE
 from tests.languages.catalogues import read
 from tests.serve.dashboard.conftest import SIZES
 from tests.serve.dashboard.tables import MINUTE, Group
-from tests.serve.dashboard.test_looks import FOLDED, PAGES
+from tests.serve.dashboard.test_looks import LARGE, PAGES
 from tests.support.tables import append
 
 CHINESE = "zh-CN"
@@ -39,7 +39,7 @@ def _english(texts: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=[pytest.mark.prove] if path == FOLDED else []) for path in PAGES]
+    "path", [pytest.param(path, marks=[pytest.mark.prove] if path in LARGE else []) for path in PAGES]
 )
 def test_no_page_has_english_sentences_or_cut_texts_in_chinese(open_page, path):
     page = open_page(path, width=390, locale=CHINESE)

@@ -20,7 +20,14 @@ _BROKEN = """long => [...document.querySelectorAll("tbody .name *, .facts dd .cl
     }).length"""
 
 
-@pytest.mark.parametrize("path", ["/", "/clients?group=orders-group", "/incident/stuck0001", "/group/orders-group"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/incident/stuck0001",
+        "/group/orders-group",
+        *(pytest.param(path, marks=pytest.mark.prove) for path in ("/", "/clients?group=orders-group")),
+    ],
+)
 def test_a_long_name_with_hyphens_is_on_one_line(open_page, path):
     page = open_page(path)
     page.locator(".panel tbody tr, .lede .mono").first.wait_for()

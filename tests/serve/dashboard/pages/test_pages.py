@@ -176,16 +176,15 @@ def test_a_silent_broker_is_told_from_one_that_was_not_asked(open_page, site):
     append(site.tables, group.taken())
     expect(row(open_page("/"), "Groups by health", "silent-group")).to_have_count(1)
 
-    english, chinese = (open_page("/group/silent-group", locale=locale) for locale in ("en-US", "zh-CN"))
+    page = open_page("/group/silent-group")
 
-    items = english.get_by_role("list", name="Brokers without a fresh answer").get_by_role("listitem")
+    items = page.get_by_role("list", name="Brokers without a fresh answer").get_by_role("listitem")
     expect(items).to_have_text(
         [
             re.compile(r"broker-1: asked, no answer since .* \(1 min 15 s\)"),
             re.compile("broker-2: not asked for 1 min 25 s"),
         ]
     )
-    expect(chinese.get_by_text("broker-2：已有 1 分 25 秒 未被询问")).to_be_visible()
 
 
 def test_new_rows_keep_the_users_input_and_focus(open_page, site):

@@ -12,7 +12,7 @@ def folds(page):
     return page.get_by_role("region", name="Ownership").locator("button[aria-expanded]")
 
 
-def test_problems_come_first_by_reason_and_with_their_owners(open_page):
+def test_problems_come_first_with_an_overview_that_leads_to_their_lanes(open_page):
     page = open_page(PATH)
 
     region = page.get_by_role("region", name="Ownership")
@@ -26,6 +26,19 @@ def test_problems_come_first_by_reason_and_with_their_owners(open_page):
     counted = "60 queues, 2 with a problem, 1 unassigned, 9 moved, lag 180"
     expect(folds(page).nth(1)).to_have_accessible_name(f"BAD broker-a {counted}")
     expect(region.get_by_role("img", name=re.compile("Overview of all 120 lanes: 62 with a problem"))).to_be_visible()
+    check_overview(page)
+
+
+def check_overview(page) -> None:
+    """It shows the dead broker, and a click in it leads to the lanes there."""
+    overview = page.locator(".lanes-overview")
+    await_colour(page, ".lanes-overview", 0.98, 0.9, "--bad")  # broker-b, now
+    await_colour(page, ".lanes-overview", 0.5, 0.9, "--same")  # and before
+    await_colour(page, ".lanes-overview", 0.98, 0.23, "--moved")  # the queues of the client that died
+    box = overview.bounding_box()
+    overview.click(position={"x": box["width"] * 0.9, "y": box["height"] * 0.9})
+    expect(folds(page).nth(2)).to_have_attribute("aria-expanded", "true")
+    assert page.locator(".lanes-scroll").evaluate("e => e.scrollTop") > 200
 
 
 def test_the_way_to_fold_is_in_the_address(open_page, site):
@@ -63,20 +76,6 @@ def test_folds_open_by_keyboard_alone(open_page):
 
 def scroll_height(page) -> int:
     return page.locator(".lanes-rows").evaluate("e => e.clientHeight")
-
-
-def test_the_overview_shows_a_dead_broker_and_leads_to_its_lanes(open_page):
-    page = open_page(PATH)
-    expect(folds(page)).to_have_count(3)
-    overview = page.locator(".lanes-overview")
-
-    await_colour(page, ".lanes-overview", 0.98, 0.9, "--bad")  # broker-b, now
-    await_colour(page, ".lanes-overview", 0.5, 0.9, "--same")  # and before
-    await_colour(page, ".lanes-overview", 0.98, 0.23, "--moved")  # the queues of the client that died
-    box = overview.bounding_box()
-    overview.click(position={"x": box["width"] * 0.9, "y": box["height"] * 0.9})
-    expect(folds(page).nth(2)).to_have_attribute("aria-expanded", "true")
-    assert page.locator(".lanes-scroll").evaluate("e => e.scrollTop") > 200
 
 
 def await_colour(page, selector: str, x: float, y: float, name: str, height: int = 1) -> None:
