@@ -58,7 +58,16 @@ WITH_POLLS = ("collector-away", "hook-full", "freeze", "partition", "broker-rest
 """The scenarios in which, in the short form, hook and polls both report something; in the others, the hook alone."""
 LONG = [pytest.mark.combination, pytest.mark.prove]
 BY_HOOK_TOO = [pytest.param(name, False, marks=LONG) for name in WITH_POLLS if name != "collector-away"]
-FORMS = [*((name, name in WITH_POLLS) for name in STORIES if name != "lab-story"), *BY_HOOK_TOO]
+OF_LISTENERS = ("hang", "poison", "slow-pull")
+"""Scenarios in which nobody gains or loses a queue."""
+FORMS = [
+    *(
+        pytest.param(name, name in WITH_POLLS, marks=LONG if name in OF_LISTENERS else ())
+        for name in STORIES
+        if name != "lab-story"
+    ),
+    *BY_HOOK_TOO,
+]
 
 
 def check(compared: Comparison, may_show: dict[str, int]) -> None:
