@@ -196,13 +196,22 @@ def remove_replaced(tables):
     DeltaTable(tables / "assignment_history").vacuum(0, dry_run=False, enforce_retention_duration=False)
 
 
+@pytest.fixture(scope="module")
+def spark_recipe(spark, asked, tmp_path_factory):
+    """The names of the recipe for Spark, run once: it defines all views; and the folder in which it ran."""
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        return run("Spark", asked, folder, patch), folder
+
+
 @pytest.mark.spark
-def test_spark_counts_the_incidents_of_the_command_line(spark, recipe, tmp_path):
+def test_spark_counts_the_incidents_of_the_command_line(spark_recipe):
+    names, folder = spark_recipe
     counted = Counter()
-    for row in recipe("Spark")["by_code"].collect():
+    for row in names["by_code"].collect():
         counted[row.code] += row.incidents
 
-    assert counted == Counter(one["code"] for one in cli(tmp_path, "incident", "list", "--all", "--unfold"))
+    assert counted == Counter(one["code"] for one in cli(folder, "incident", "list", "--all", "--unfold"))
 
 
 def joins() -> list[str]:
@@ -212,8 +221,8 @@ def joins() -> list[str]:
 
 
 @pytest.mark.spark
-def test_the_ids_join_in_spark_as_in_duckdb(spark, recipe, asked_model):
-    recipe("Spark")
+@pytest.mark.usefixtures("spark_recipe")
+def test_the_ids_join_in_spark_as_in_duckdb(spark, asked_model):
     for query in joins():
         found = in_epoch_ms(spark.sql(query).toArrow()).to_pylist()
         assert Counter(map(as_json, found)) == Counter(map(as_json, asked_model.rows(query))) != {}, query

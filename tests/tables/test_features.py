@@ -93,9 +93,7 @@ def test_a_row_deleted_by_a_deletion_vector_is_shown_and_written_by_none(tmp_pat
     assert DeltaTable(tables / TABLE).version() == version
     assert len(DeltaTable(tables / OTHER).file_uris()) == 1  # merged
 
-    spark.conf.set("spark.databricks.delta.restore.protocolDowngradeAllowed", "true")  # as schemas/BUILDING.md has it
-    spark.sql(f"RESTORE TABLE delta.`{tables / TABLE}` TO VERSION AS OF {before}")
-    spark.conf.unset("spark.databricks.delta.restore.protocolDowngradeAllowed")
+    DeltaTable(tables / TABLE).restore(before, protocol_downgrade_allowed=True)
     with claimed(tmp_path / "checkpoints", tables, BASIS):
         append_rows(tables, TABLE, [small_row(TABLE) | {"seq": 20}])
     maintain(tables, TABLE, Limits(replaced_ms=0))

@@ -32,8 +32,9 @@ RELATIONS = {name: name for name in VIEWS} | {
 }
 """How a query names each view, or calls each function."""
 DAMAGED = r"can't be read .*restore .* from one backup\.$"
-SHORT = {"current_groups", "open_incidents", "owner_changes", "progress_at", "rebalance_cost", "telemetry_events"}
-"""Those that Spark is asked for in the short form: of groups, incidents, owners, quantities, pauses and events."""
+SHORT = {"current_groups", "owner_changes", "progress_at", "rebalance_cost", "telemetry_events"}
+"""Those that Spark is asked for in the short form: of groups, owners, quantities, pauses and events; the recipes
+(`tests/docs/test_recipes.py`) ask it for incidents."""
 
 
 def test_dead_letters_are_those_of_the_last_answer_and_no_queue(model):
