@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from streaming.base import times
 from streaming.cli import main, output
-from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import MINUTE, NOW, Group
+from tests.support.asked import Asked
 from tests.support.tables import append, make_tables
 
 DAY = 24 * 60 * MINUTE
@@ -26,7 +26,7 @@ def model(tmp_path_factory):
         group.queue(NOW - 10_000, 0, None, lag=7, status="BAD", status_reason="QUEUE_STALLED")
         group.state(NOW, "BAD", "QUEUE_STALLED", **fields)
         append(folder, group.taken())
-    with ReadModel(folder) as opened:
+    with Asked(folder) as opened:
         yield opened
 
 

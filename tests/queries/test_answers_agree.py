@@ -19,6 +19,7 @@ from streaming.queries.results import Incident
 from streaming.queries.roots import EXPLAINING
 from streaming.tables import ReadModel
 from tests.instruments.faults.verdict import events
+from tests.support.asked import Asked
 from tests.support.field import CASES, concluded
 from tests.support.findings import effects
 from tests.support.folding import folded
@@ -49,7 +50,7 @@ def model(request, tmp_path_factory) -> Iterator[ReadModel]:
     for name in RECORDINGS if request.param is EVERY else ():
         recording = unpacked(LIVE / f"{name}.tar.xz", tmp_path_factory.mktemp(name))
         append(folder, [msgspec.structs.replace(one, cluster=name) for one in folded(events(recording))])
-    with ReadModel(folder) as opened:
+    with Asked(folder) as opened:
         yield opened
 
 

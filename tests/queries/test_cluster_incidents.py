@@ -19,6 +19,7 @@ from streaming.serve.metrics.snapshot import Sources, read_snapshot
 from streaming.tables import ReadModel
 from tests.rules.test_cluster_incidents import KILLED, Shards, brokers_and_groups
 from tests.rules.test_revive_behind import revive_behind
+from tests.support.asked import Asked
 from tests.support.simulated import simulate
 from tests.support.tables import append, make_tables
 from tests.support.trace import START, Trace, holding
@@ -41,7 +42,7 @@ def tables(shards, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(tables):
-    with ReadModel(tables) as opened:
+    with Asked(tables) as opened:
         yield opened
 
 

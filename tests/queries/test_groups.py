@@ -11,6 +11,7 @@ from streaming.queries.present import history_ends
 from streaming.queries.results import TelemetryCoverage
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import MINUTE, Group
+from tests.support.asked import Asked
 from tests.support.tables import append, make_tables
 
 NOW = 1_795_300_000_000
@@ -26,7 +27,7 @@ def model(tmp_path_factory):
         for time in range(NOW - 60 * MINUTE, ends + 1, 5 * MINUTE):
             group.state(time)
         append(folder, group.taken())
-    with ReadModel(folder) as opened:
+    with Asked(folder) as opened:
         yield opened
 
 

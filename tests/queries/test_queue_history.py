@@ -7,8 +7,8 @@ from streaming.base.errors import NotFoundError, UserError
 from streaming.queries.group_at import find_group
 from streaming.queries.known_queues import named_queue
 from streaming.queries.queue_history import queue_detail, queue_history
-from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, orders
+from tests.support.asked import Asked
 from tests.support.tables import append, make_tables
 
 NOW = 1_795_300_000_000
@@ -18,7 +18,7 @@ NOW = 1_795_300_000_000
 def model(tmp_path_factory):
     folder = make_tables(tmp_path_factory.mktemp("tables"))
     append(folder, orders(NOW).taken())
-    with ReadModel(folder) as opened:
+    with Asked(folder) as opened:
         yield opened
 
 

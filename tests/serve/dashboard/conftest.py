@@ -15,6 +15,7 @@ from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import NOW, archive, east, fleet, gaps, shop, storm
+from tests.support.asked import Asked
 from tests.support.served import served
 from tests.support.tables import append, make_tables
 
@@ -41,7 +42,7 @@ def model(tmp_path_factory) -> Iterator[ReadModel]:
     """The tables of a shop and of a group whose queue was unassigned for a time, at `NOW`."""
     folder = make_tables(tmp_path_factory.mktemp("tables"))
     append(folder, [row for group in [*shop(NOW), gaps(NOW)] for row in group.taken()])
-    with ReadModel(folder) as opened:
+    with Asked(folder) as opened:
         yield opened
 
 

@@ -17,8 +17,8 @@ from streaming.serve.dashboard.timeline.lane_folds import (
     owner_spans,
     reasons,
 )
-from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import MINUTE, STORM_QUEUES, orders, storm
+from tests.support.asked import Asked
 from tests.support.tables import append, make_tables
 
 NOW = 1_795_300_000_000
@@ -29,7 +29,7 @@ HOUR = 60 * MINUTE
 def model(tmp_path_factory):
     folder = make_tables(tmp_path_factory.mktemp("tables"))
     append(folder, [row for group in [orders(NOW), *storm(NOW)] for row in group.taken()])
-    with ReadModel(folder) as opened:
+    with Asked(folder) as opened:
         yield opened
 
 
