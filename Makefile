@@ -66,7 +66,7 @@ bench: $(READY) ## Measure job, allocation and simulation, compared with the lim
 
 # Parts of at most two hours; tests/PROVED.md has what each test takes. Every long test is in one of them (tests/test_build.py).
 PART_1 := tests/core tests/rules tests/field tests/detection tests/differential tests/docs tests/audit tests/instruments/faults tests/lab
-PART_2 := tests/fuzz tests/queries tests/cli tests/serve tests/supervise tests/test_install.py
+PART_2 := tests/fuzz tests/queries tests/cli tests/serve tests/supervise tests/test_install.py tests/test_release.py
 PART_3 := tests/collect
 PART_4 := tests/pipeline tests/tables tests/upgrade
 PART_5 := tests/live --ignore-glob=*/test_churn.py --ignore-glob=*/test_many_kills.py --ignore-glob=*/test_pop_*.py

@@ -16,6 +16,15 @@ from tests.support.installed import ROOT, install, required
 LIBRARY = tomllib.loads((ROOT / "rebalance_model/pyproject.toml").read_text("utf-8"))
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
+IMPORT_ALL = """
+import pkgutil, sys, rebalance_model
+for module in pkgutil.walk_packages(rebalance_model.__path__, "rebalance_model."):
+    if not module.name.endswith("__main__"):
+        __import__(module.name)
+print(*{name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names)
+"""
+"""Prints the packages that all modules of the library need."""
+
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
@@ -43,6 +52,7 @@ def test_the_sdist_builds_the_wheel(dist, tmp_path):
     assert contents(again) == contents(wheel)
 
 
+@pytest.mark.prove  # in short an installed wheel of this folder runs, `test_without_spark.py`
 def test_the_wheel_runs_where_it_is_installed(dist, tmp_path):
     [wheel] = dist.glob("rebalance_watch-*.whl")
     commands = install(wheel, tmp_path / "prefix", required("rebalance-watch"))
@@ -68,6 +78,9 @@ def test_the_library_runs_alone_with_one_dependency(dist, tmp_path):
     assert LIBRARY["project"]["version"] == VERSION
     [wheel] = dist.glob("rebalance_model-*.whl")
     python = install(wheel, tmp_path / "prefix", [metadata.distribution("msgspec")]) / "python"
+    everything = [python, "-I", "-c", IMPORT_ALL]
+    ended = subprocess.run(everything, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.stderr, set(ended.stdout.split()) - {"__main__"}) == ("", {"rebalance_model", "msgspec"})
     for program, printed in PROGRAMS:  # -I: not from the checkout
         ran = subprocess.run([python, "-I", "-"], input=program, cwd=ROOT, capture_output=True, text=True, check=True)
         assert ran.stdout == printed

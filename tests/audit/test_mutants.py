@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rebalance_model.observe.effects import AnyRow, GroupSnapshot
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from tests.audit.compare import compare, samples
 from tests.audit.compare_states import compare_members, compare_with_events
 from tests.audit.differences import Result

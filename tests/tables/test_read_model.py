@@ -306,6 +306,19 @@ def test_a_file_that_is_gone_is_one_sentence_and_harms_no_other_table(tmp_path):
     assert not isinstance(error.value, NotReadyError)
 
 
+def test_a_damaged_file_stops_no_question_about_other_tables(tmp_path):
+    append(make_tables(tmp_path), orders())
+    for file in tmp_path.glob("anomalies/**/*.parquet"):
+        file.unlink()
+
+    with ReadModel(tmp_path) as model:
+        assert model.rows("SELECT count(*) AS n FROM current_groups")[0]["n"]
+        [counted] = model.ask("SELECT count(*) AS n FROM group_state").table.to_pylist()
+        assert counted["n"]
+        with pytest.raises(UserError, match=r"The file .* of the table anomalies can't be read"):
+            model.rows("SELECT count(*) FROM incidents")
+
+
 def test_an_empty_last_commit_is_a_sentence_and_not_no_rows(tmp_path):
     """So a power cut leaves it, where it was not synced."""
     append(make_tables(tmp_path), orders())

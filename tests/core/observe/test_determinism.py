@@ -9,7 +9,7 @@ import hashlib, msgspec
 from tests.support.simulated import simulate
 from tests.rules.test_cluster_incidents import KILLED, brokers_and_groups
 from tests.support.folding import folded
-for story in ("subscription-mistake", brokers_and_groups(8, KILLED, minutes=4)):
+for story in ("subscription-mistake", brokers_and_groups(4, KILLED, minutes=4)):
     effects = folded(simulate(story, hook=True, poll=True).events)
     print(len(effects), hashlib.sha256(msgspec.json.encode(effects)).hexdigest())
 """
