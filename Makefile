@@ -89,7 +89,7 @@ docs: $(READY) $(VENV)/docs/.ready ## Build the site of the documents, with offl
 	-test ! -d .rebalance-watch/demo/tables || $(BIN)/python -m tests.docs.pictures --tour
 	$(BIN)/python -m tests.docs.site
 	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict -f build/mkdocs.yml
-	@echo "python -m http.server -b 127.0.0.1 -d build/site  serves it, at http://127.0.0.1:8000"
+	@echo "Open build/site/index.html; its search works without a server."
 
 $(VENV)/docs/.ready: $(READY) conf/constraints-docs.txt
 	$(PYTHON) -m venv $(VENV)/docs

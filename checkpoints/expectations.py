@@ -71,15 +71,15 @@ class _Expectation(msgspec.Struct):
         ]
 
 
-class _About(msgspec.Struct):
+class _SuiteMeta(msgspec.Struct):
     stops_job: bool = False
     query: str | None = None
 
 
-class _Content(msgspec.Struct):
+class _SuiteFile(msgspec.Struct):
     name: Annotated[str, msgspec.Meta(min_length=1)]
     expectations: Annotated[list[_Expectation], msgspec.Meta(min_length=1)]
-    meta: _About = msgspec.field(default_factory=_About)
+    meta: _SuiteMeta = msgspec.field(default_factory=_SuiteMeta)
 
 
 class Suite:
@@ -96,7 +96,7 @@ class Suite:
             SuiteError: it is not the JSON of a suite.
         """
         try:
-            read = msgspec.json.decode(content, type=_Content)
+            read = msgspec.json.decode(content, type=_SuiteFile)
             self._written = msgspec.json.decode(content)["expectations"]
         except (msgspec.DecodeError, RecursionError) as error:
             raise SuiteError(f"The suite {file} can't be read ({first_line(error)}): correct it.") from None
@@ -151,7 +151,7 @@ class Suite:
         expectation = outcome.expectation
         if (error := _raised(outcome.exceptions)) is not None:
             lacking = [name for name in expectation.columns if name not in frame.columns]
-            return self._fault(expectation, _lack(lacking, frame) if lacking else error)
+            return self._fault(expectation, _missing_columns(lacking, frame) if lacking else error)
         count = outcome.result.get("unexpected_count")
         return Verdict(
             expectation=expectation.type,
@@ -268,9 +268,9 @@ def _raised(info: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _lack(names: Iterable[str], frame: pd.DataFrame) -> str:
-    there = ", ".join(map(str, frame.columns[:OBSERVED_MAX]))
-    return f"its query does not return {', '.join(names)}, but {there}"
+def _missing_columns(names: Iterable[str], frame: pd.DataFrame) -> str:
+    returned = ", ".join(map(str, frame.columns[:OBSERVED_MAX]))
+    return f"its query does not return {', '.join(names)}, but {returned}"
 
 
 def _refusal(name: str, error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Who may write: one run at a time holds the checkpoints, also where several machines share their storage.
+"""The lease of a writer: one run at a time holds the checkpoints, also where several machines share their storage.
 
 On one machine a `FileLock` decides, which the kernel releases when its holder ends. Some shared storage keeps such a
 lock to each machine. So a holder also has a lease: a file with its epoch in its name, in which it counts up every few
@@ -10,11 +10,11 @@ create:
 
 A holder that finds a higher epoch, or could not write its beat for most of that time, has lost the lease and ends; also
 if the storage does not answer at all, as a hard-mounted NFS. A holder that was itself stopped for longer, as with its
-machine, goes on if no other run has taken over: then the storage answers its next beat.
+machine, continues if no other run has taken over: then the storage answers its next beat.
 
 It may notice too late that it was replaced. Then nothing is doubled, either: a batch that both have begun is the same
 one, Delta takes each of its appends once (`txnVersion`), and Spark lets only one of them record it. If that is the
-former holder, the present one goes on after it (`confirm`).
+former holder, the present one continues after it (`confirm`).
 """
 
 import os
@@ -34,7 +34,7 @@ from streaming.base.errors import UserError
 from streaming.base.files import FileLock, replace_atomically, temporary_name
 
 EXPIRY_SECONDS = 20.0
-"""After this time without a beat a lease has expired."""
+"""Time without a beat after which a lease has expired."""
 BEAT_SECONDS = 4.0
 _RENEWAL_SECONDS_MAX = 12.0
 """After this time without a beat of its own, and `BEAT_SECONDS` more for a beat under way, a holder ends: before
@@ -104,14 +104,14 @@ class Lease:
         folder.mkdir(parents=True, exist_ok=True)
         lock = _locked(checkpoints, folder, on_wait)
         try:
-            return cls(folder, lock, *_take(checkpoints, folder, on_wait))
+            return cls(folder, lock, *_acquire(checkpoints, folder, on_wait))
         except BaseException:
             lock.close()
             raise
 
     @property
     def is_lost(self) -> bool:
-        """Whether another run may write now."""
+        """Return whether another run may write now."""
         return bool(self._lost)
 
     def check(self) -> None:
@@ -132,7 +132,7 @@ class Lease:
             LeaseLostError: it has lost it.
         """
         with suppress(OSError):
-            self._look()
+            self._check_newest_epoch()
             self.check()
             return True
         return False
@@ -159,7 +159,7 @@ class Lease:
         while not self._lost and not self._closing.wait(BEAT_SECONDS):
             self._answered.clear()
             try:
-                self._look()
+                self._check_newest_epoch()
                 if not self._lost:
                     self._write()
                     self._renewed = time.monotonic()
@@ -175,7 +175,7 @@ class Lease:
     def _not_renewed(self, why: str) -> str:
         return f"The lease in {self._folder} can't be renewed ({why}): this run has ended."
 
-    def _look(self) -> None:
+    def _check_newest_epoch(self) -> None:
         """Find out whether another run has taken over."""
         newest = max(_epochs(self._folder), default=0)
         if newest > self._epoch:
@@ -201,7 +201,7 @@ def _locked(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | No
             time.sleep(_LOOK_SECONDS)
 
 
-def _take(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | None) -> tuple[int, _Lease]:
+def _acquire(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | None) -> tuple[int, _Lease]:
     """Create the next epoch as soon as the present one is free or has expired."""
     own = _Lease(f"{socket.gethostname()}, process {os.getpid()}", _place(checkpoints))
     first = seen = None

@@ -66,7 +66,7 @@ class Swap(msgspec.Struct, frozen=True):
     operation: Operation = Operation.REBUILD
     """What swaps them, for the tables' history."""
     repeated_until: dict[str, int] = {}
-    """Of tables that stay although the operator will read the log again: the time of the newest row, epoch ms."""
+    """The time of the newest row of each table that stays although the operator will read the log again, epoch ms."""
 
 
 class Manifest(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ from streaming.log.files import offset_of, parse_path
 _PLANS, _RECORDS, _LISTS = "offsets", "commits", "sources/0"
 _COMPACT = ".compact"
 _RECORD = b'v1\n{"nextBatchWatermarkMs":0}'
-"""Of any batch: the job's queries have no watermark."""
+"""The record of any batch: the job's queries have no watermark."""
 
 
 def mend(checkpoint: Path, written: Callable[[], int]) -> None:

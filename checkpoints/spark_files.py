@@ -103,7 +103,7 @@ def remove(file: Path) -> None:
 
 
 def refusal(torn: Path) -> UserError:
-    """Return the error for a file that a query can't go on without, and that can't be made again."""
+    """Return the error for a file that a query needs to continue, and that can't be made again."""
     return UserError(
         f"A file of a checkpoint is missing or not whole ({torn}), and the query can't go on without it: restore "
         "checkpoints and tables from one backup, or start under a new runtime.root, which reads the log from its "

@@ -52,7 +52,7 @@ def mend_state(checkpoint: Path) -> None:
 
 
 def check_state(checkpoint: Path) -> None:
-    """Check that the operator can go on from its state.
+    """Check that the operator can continue from its state.
 
     Raises:
         UserError: it can't.

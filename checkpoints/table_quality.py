@@ -88,7 +88,7 @@ Suites = Mapping[str, TableSuite | SuiteError]
 
 
 class TableCheck(NamedTuple):
-    """What one check of the tables found."""
+    """The result of one check of the tables."""
 
     results: Sequence[QualityResult]
     left_out: Sequence[UserError]

@@ -1,6 +1,6 @@
 """The schema of a table in Delta, with what it means: a comment for each column, and the table's description.
 
-So who opens a table with another program sees the meanings there (``DESCRIBE TABLE EXTENDED`` in Spark,
+Another program that opens a table shows the meanings (``DESCRIBE TABLE EXTENDED`` in Spark,
 `DeltaTable.schema` in Python). A column inside a list has none of its own: releases compare the types of columns with
 their own, and a comment is part of the type there. The comment of the list has them.
 """

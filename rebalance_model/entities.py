@@ -50,7 +50,7 @@ class MessageQueue(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     @property
     def is_retry(self) -> bool:
-        """Whether the queue is one of a group's implicit retry topic."""
+        """Return whether the queue is one of a group's implicit retry topic."""
         return self.topic.startswith(RETRY_TOPIC_PREFIX)
 
 

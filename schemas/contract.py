@@ -1,4 +1,4 @@
-"""Who may write what: for each operation the tables that it writes, and the kinds of commit that it may make there.
+"""Rights of writers: for each operation the tables that it writes, and the kinds of commit that it may make there.
 
 Each operation takes its tables from here (`tables_of`), and names itself in its commits. Tests and `doctor` compare the
 history of each table with it (`streaming.tables.versions`), and the page for those who build on the tables shows it.
@@ -11,7 +11,7 @@ from schemas.tables import DERIVED, TABLES
 
 
 class CommitKind(StrEnum):
-    """What a commit does to the rows of a table."""
+    """The effect of a commit on the rows of a table."""
 
     APPEND = "append"
     """It adds rows."""
@@ -26,7 +26,7 @@ class CommitKind(StrEnum):
 
 
 class Operation(StrEnum):
-    """What writes tables; by its name in their history."""
+    """A writer of tables; by its name in their history."""
 
     RUN_OPERATOR = "run: operator"
     """The job's query with the state of the groups."""
@@ -85,6 +85,6 @@ def tables_of(operation: Operation, commit: CommitKind) -> tuple[str, ...]:
 
 
 def may(table: str, commit: CommitKind, name: str = "") -> bool:
-    """Return whether an operation of this name, whatever its options, may make such a commit to a table; "": any."""
+    """Return whether an operation, with any options, may make such a commit to a table; "": any operation."""
     named = (operation for operation in CONTRACT if not name or operation == name or operation.startswith(f"{name} "))
     return any(commit in CONTRACT[operation].get(table, ()) for operation in named)

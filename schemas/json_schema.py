@@ -97,11 +97,13 @@ class _Comparison:
         for alternative in _alternatives(old, self._old):
             kind = _kind(alternative)
             judged = [
-                list(self._one(path, alternative, other)) for other in candidates if _kind(other) in (kind, _ANYTHING)
+                list(self._schema_changes(path, alternative, other))
+                for other in candidates
+                if _kind(other) in (kind, _ANYTHING)
             ]
             yield from min(judged, key=len, default=[f"{path}: {kind} is no longer accepted"])
 
-    def _one(self, path: str, old: Schema, new: Schema) -> Iterator[str]:
+    def _schema_changes(self, path: str, old: Schema, new: Schema) -> Iterator[str]:
         yield from _narrower(path, old, new)
         for name, field in old.properties.items():
             if name not in new.properties:

@@ -217,9 +217,9 @@ class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why, in the person's words; may be empty."""
     author: str
-    """Who gave the command."""
+    """The user who gave the command."""
     severity: Literal["info", "warning", "critical"] | None = None
-    """That of an incident when it was closed, which counts only while the incident is no worse: info, warning or
+    """The severity of an incident when it was closed, which counts only while it is no worse: info, warning or
     critical; null: the command closes nothing."""
 
 
@@ -232,7 +232,7 @@ class OperatorAction(msgspec.Struct, frozen=True, kw_only=True):
     """What identifies who did it: for the identity provider (claim `sub`) or the proxy; of a command the system's user;
     ``token``: who had the token; empty: someone on the dashboard's machine, where nobody signs in."""
     name: str
-    """The name of who did it: of a person who has signed in as the provider or proxy has it, else as that person or
+    """The name of the author: of a person who has signed in as the provider or proxy has it, else as that person or
     program gave it; may be empty."""
     source: Literal["PAGE", "REST", "MCP", "CLI"]
     """PAGE: on a page of the dashboard; REST: by a program; MCP: by a model's client; CLI: by a command."""

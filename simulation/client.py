@@ -93,7 +93,7 @@ class ClientSettings:
     work: int
     """Microseconds that the listener takes for a batch."""
     commit_interval: int = AUTO_COMMIT_INTERVAL
-    """Of a lite-pull consumer; milliseconds."""
+    """Interval of a lite-pull consumer's commits; milliseconds."""
     clock_offset: int = 0
     """Milliseconds."""
     running_info_code: int = 0

@@ -16,7 +16,7 @@ from simulation.world import World
 
 
 class HookedBroker(Protocol):
-    """What a hook reads of the broker that it runs in."""
+    """The parts of the broker that a hook reads."""
 
     name: str
     clock: Clock
@@ -34,7 +34,7 @@ class BrokerHook:
     """Whether the hook reports each pull."""
     ahead: int = 0
     """By how much the clock by which it stamps, and which its broker reports, is ahead of the broker's; milliseconds.
-    Everything else in the broker goes on by the broker's clock."""
+    Everything else in the broker uses the broker's clock."""
 
     def booted(self, broker: HookedBroker) -> None:
         """Handle the broker's start."""

@@ -95,7 +95,7 @@ class HookCollector(BrokerHook):
         self._disk_full = full
 
     def set_clock(self, by: int) -> None:
-        """Set the clock by which it stamps; what it has summed is by the former one."""
+        """Set the clock of its stamps; sums so far keep the former one."""
         self.ahead += by
         if self._is_up:
             self._close_all_sums()

@@ -14,7 +14,7 @@ Consumed = Callable[[MessageQueue, range, tuple[int, int]], None]
 
 
 class Behaviour:
-    """How the listener handles messages: it takes time, hangs, or refuses one of them."""
+    """The way in which the listener handles messages: it takes time, hangs, or refuses one of them."""
 
     def __init__(self, process: Process, work: int, consumed: Consumed, done: Callable[[MessageQueue], None]) -> None:
         self.work = work
@@ -30,7 +30,7 @@ class Behaviour:
 
     @property
     def well(self) -> bool:
-        """Whether it consumes every message."""
+        """Return whether the listener consumes every message."""
         return self._hangs is None and self._poisons is None
 
     def hang(self, queue_id: int) -> None:

@@ -317,7 +317,7 @@ class _Round:
 
 
 class _When(TypedDict):
-    """When a request was sent and answered, by the collector's clock; epoch milliseconds."""
+    """The times at which a request was sent and answered, by the collector's clock; epoch milliseconds."""
 
     asked: int
     answered: int

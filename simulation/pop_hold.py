@@ -47,7 +47,7 @@ class CheckPoint:
 
 @dataclass
 class PopStore:
-    """What a broker keeps of popped messages when its process ends."""
+    """The popped messages that a broker keeps when its process ends."""
 
     check_points: dict[tuple[str, MessageQueue, int], CheckPoint] = field(default_factory=dict)
     orders: dict[GroupQueue, OrderInfo] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class PopHold:
         if refusal is not None:
             reply(RefusedError(f"POP of {pop.topic} by {pop.group} refused with code {refusal}"))
             return
-        messages = self._take(channel, pop)
+        messages = self._hand_out(channel, pop)
         if messages:
             reply(messages)
             return
@@ -181,14 +181,14 @@ class PopHold:
         if not waiting.channel.open_at_broker:
             waiting.ended = True
             return
-        messages = self._take(waiting.channel, waiting.pop)
+        messages = self._hand_out(waiting.channel, waiting.pop)
         if not messages and now < waiting.until:
             self._wait(waiting)
             return
         waiting.ended = True
         waiting.reply(messages)
 
-    def _take(self, channel: SimulatedChannel, pop: Pop) -> list[PoppedMessage]:
+    def _hand_out(self, channel: SimulatedChannel, pop: Pop) -> list[PoppedMessage]:
         """Hand out messages of the topic, and of its retry topic."""
         topic = self._queues(pop)
         if len(topic) > 1:

@@ -28,7 +28,7 @@ SUBSCRIPTION_NOT_EXIST = 24
 SUBSCRIPTION_NOT_LATEST = 25
 GROUP_NOT_EXIST = 26
 _EMPTY = SteadyLog(0, None)
-"""Of a queue whose topic was deleted."""
+"""The log of a queue whose topic was deleted."""
 
 Reply = Callable[[PullResult | BrokerError], None]
 

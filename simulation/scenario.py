@@ -35,9 +35,9 @@ class TopicSpec(_Part, frozen=True, kw_only=True):
 
     name: Name
     queues: Natural
-    """On each broker; 0: the cluster does not have the topic."""
+    """Number of queues on each broker; 0: the cluster does not have the topic."""
     messages_per_second: Seconds = 0
-    """To the whole topic, its queues in turn."""
+    """Messages a second to the whole topic, its queues in turn."""
 
 
 class ConsumerSpec(_Part, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     """Whether it is a DefaultLitePullConsumer that subscribes its topics: it divides the queues with the others,
     and its application polls, and takes `listener_ms` for what it gets. It is not ordered."""
     commit_interval_ms: Count = 5_000
-    """Of a lite-pull consumer: how often its application's position is committed, between two polls. That is
+    """Interval in which a lite-pull consumer's application commits its position, between two polls. That is
     autoCommitIntervalMillis, or minutes for one that commits at checkpoints (Flink, SeaTunnel)."""
     message_model: Model = "CLUSTERING"
     running_info_code: Literal[0, 1, 3, 207] = 0
@@ -70,7 +70,7 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     and its broker gives up."""
     pops: Pops = ""
     invisible_ms: Count = 60_000
-    """For how long no other client gets a popped message, of a consumer that speaks remoting, or a simple one."""
+    """How long no other client gets a popped message, of a consumer that speaks remoting, or a simple one."""
     threads: Count = 20
     """The listener's threads of a consumer that pops."""
     client_id: str = ""
@@ -270,9 +270,9 @@ class CollectorAway(Lasting, frozen=True, kw_only=True, tag="collector-away"):
 
 
 class SetClock(Lasting, frozen=True, kw_only=True, tag="set-clock"):
-    """Set the clock by which the ``collector``, or the hook of a broker, stamps its events; undone: set it back.
+    """Set the clock with which the ``collector`` or a broker's hook stamps its events; undo sets it back.
 
-    Only these stamps are by it: the broker itself goes on by its own clock.
+    Only these stamps use it: the broker itself keeps its own clock.
     """
 
     of: Name = "collector"

@@ -1,4 +1,4 @@
-"""What really happened in the simulated cluster, unlike telemetry. Times are epoch milliseconds of true time."""
+"""The truth of the simulated cluster, unlike telemetry. Times are epoch milliseconds of true time."""
 
 import msgspec
 

@@ -20,7 +20,7 @@ class World:
     name_server: NameServer
     truth: Truth
     deliveries: Deliveries = field(default_factory=Deliveries)
-    """Of popped messages."""
+    """Deliveries of popped messages."""
     every_step: bool = False
     """Simulate every pull, also where it could be computed (`quiet_queue`)."""
 

@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Configuration of all tests."""
 
 import gc
 import logging
@@ -81,7 +81,7 @@ def _tls_context(verify: object, cert: object, trust_env: bool, *_: str | None) 
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """What shares something that is dear to start stays in one process, and so does a file, whose tests share what they
+    """Keep tests that share something dear to start in one process, and the tests of a file, which share what they
     make and fold; later would be after pytest-xdist looked.
     """
     if group := _group(item):
@@ -148,7 +148,7 @@ def _group_of(item: pytest.Item) -> str:
 
 
 class UntilGroupEnds(ExitStack):
-    """What the tests of a group share, until the last of them has ended."""
+    """Fixtures that the tests of a group share, until the last of them has ended."""
 
     def __init__(self) -> None:
         super().__init__()

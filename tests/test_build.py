@@ -1,4 +1,4 @@
-"""What the build rests on: pinned packages and jars, and no address that only one network knows."""
+"""Inputs of the build: pinned packages and jars, and no address that only one network knows."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""How the program is installed where it runs for years: `make install`, systemd units, a container, Kubernetes."""
+"""Installation where the program runs for years: `make install`, systemd units, a container, Kubernetes."""
 
 import json
 import os
@@ -263,7 +263,7 @@ def test_the_container_has_every_file_of_which_the_program_is_made():
 
 
 class Image:
-    """What a container file makes, below a folder instead of `/`, without the commands that only root may run."""
+    """The files of a container file, below a folder instead of `/`, without the commands that only root may run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -35,7 +35,7 @@ def dist(tmp_path_factory):
 
 
 def contents(wheel):
-    """What is in a wheel beside its own list of files."""
+    """Return what is in a wheel beside its own list of files."""
     with ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("RECORD")}
 

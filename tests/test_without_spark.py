@@ -68,7 +68,7 @@ WITH_SPARK = {
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """The end of a command."""
 
     returncode: int
     stdout: str
@@ -77,7 +77,7 @@ class Ended(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ended(program, asked, tmp_path_factory):
-    """How each command ended, over tables that are there."""
+    """Return how each command ended, over tables that are there."""
     named = WITHOUT_SPARK | WITH_SPARK
     commands = [["--root", str(asked.parent), *arguments] for arguments in named.values()]
     process = subprocess.run(

@@ -32,7 +32,7 @@ _NOT_BLANK_IN_JAVA = frozenset("\x85\xa0\u2007\u202f")
 
 
 class RequestMode(msgspec.Struct, frozen=True):
-    """How a group takes the messages of a topic (SetMessageRequestModeRequestBody)."""
+    """The way in which a group takes the messages of a topic (SetMessageRequestModeRequestBody)."""
 
     mode: Mode = "PULL"
     pop_share_queue_num: int = 0

@@ -28,10 +28,10 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     auto_create_subscription_group: bool = True
     """A group's first heartbeat creates its configuration."""
     enable_create_sys_group: bool = True
-    """The same for ``CID_RMQ_SYS_`` groups, whatever the setting above."""
+    """As above, for ``CID_RMQ_SYS_`` groups alone; independent of the setting above."""
     use_server_side_reset_offset: bool = True
     """An offset that an operator resets is kept by the broker until the client has taken it."""
     lock_in_strict_mode: bool = False
     """A queue lock needs a majority of the replicas (`lock_in_strict_mode`)."""
     total_replicas: int = 1
-    """Of MessageStoreConfig: how many brokers, master and slaves, carry this broker's name."""
+    """The number of brokers, master and slaves, with this broker's name (MessageStoreConfig)."""

@@ -1,4 +1,4 @@
-"""What becomes of the sources of a group, beside its events: facts that concern every group that a source reports."""
+"""Changes of the sources of a group, beside its events: they concern every group that a source reports."""
 
 from collections.abc import Collection
 from typing import NamedTuple, TypeAlias

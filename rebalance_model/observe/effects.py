@@ -1,4 +1,4 @@
-"""What the observer concludes: each effect is one row of one derived table.
+"""Conclusions of the observer: each effect is one row of one derived table.
 
 Times are on the timeline (`engine.ordering`). ``cause`` names the event behind a row as
 ``source_id|key|seq``: the same in a replay, from files or from Kafka; empty where time alone shows it. Every effect can
@@ -35,7 +35,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     """The consumer group; empty: the row is about the cluster, not about one group."""
     time: Time
-    """Of the event that shows it, or of the moment at which it was due."""
+    """The time of the event that shows it, or the moment at which it was due."""
     known_at: Time
     """The log's highest stamp when it was concluded."""
     seq: int
@@ -72,7 +72,7 @@ class AssignmentChange(Effect, frozen=True, kw_only=True):
 
 
 class QueueMove(msgspec.Struct, frozen=True, kw_only=True):
-    """What a settled rebalance did to one queue; retry queues and those that the topic lost are left out."""
+    """The effect of a settled rebalance on one queue; retry queues and those that the topic lost are left out."""
 
     queue: MessageQueue
     """Topic, broker and queue id."""
@@ -180,7 +180,7 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     health_reason: str
     """The reason in words, or the codes of the incidents; empty: none, because it is OK."""
     coverage: str
-    """Which telemetry was available to the rules: JSON, see `observe.rules.coverage`."""
+    """The telemetry that was available to the rules: JSON, see `observe.rules.coverage`."""
     proxied_clients: tuple[str, ...] | None = None
     """The ids of clients of proxies, which no broker lists, by the proxies' own lists, or by the heartbeats that they
     copy to each other: at most `snapshots.PROXIED_MAX`; null: none is seen."""
@@ -288,7 +288,7 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
 
 
 class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """What one answer, or a broker's hook, reports of a group's queues on one broker (table queue_progress).
+    """The quantities of a group's queues on one broker, by one answer or the broker's hook (table queue_progress).
 
     Columns from ``topic`` on are arrays of the same length, one element per queue; an empty array is not reported by
     this kind, a null is not known. Unlike an `Effect`, a row is written when its event arrives, in no order with the

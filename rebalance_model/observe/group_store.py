@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 KEY_PREFIX = "progress "
-"""Before a group's own key (cluster/group): the key of its progress in the store."""
+"""Prefix of a group's own key (cluster/group): the key of its progress in the store."""
 
 
 def key_of_state(key: str) -> str:

@@ -1,4 +1,4 @@
-"""Ask about the groups of a log while it is read: who owns a queue, who is a member, what is wrong, and why.
+"""Answer questions about the groups of a log while it is read: owners, members, incidents, and their reasons.
 
 An `Observer` is a `Shard` with its groups in memory, and answers of its present state; see the example of the package.
 Answers are of the timeline's present, which is up to one tick interval behind the last event: what is not complete yet
@@ -60,7 +60,7 @@ class OpenIncident(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What is known of a queue, and the last steps that led to it."""
+    """The state of a queue, and the last steps that led to it."""
 
     owner: str | None
     expected_owner: str | None
@@ -69,9 +69,9 @@ class Explanation(msgspec.Struct, frozen=True):
     lock_ms: int | None
     """The time since the owner renewed its lock, a lower bound in milliseconds; None: unknown."""
     pull_ms: int | None
-    """The same of its last pull."""
+    """Milliseconds since its last pull; None: unknown."""
     consume_ms: int | None
-    """The same of its listener."""
+    """Milliseconds since its listener last finished a message; None: unknown."""
     incidents: tuple[OpenIncident, ...]
     """Its open incidents."""
     steps: tuple[_Step, ...]
@@ -96,7 +96,7 @@ class Observer:
 
     @classmethod
     def load(cls, blob: bytes, policy: Policy | None = None) -> "Observer":
-        """Return an observer that goes on where another one was saved; the steps of its queues are not kept.
+        """Return an observer that continues where another one was saved; the steps of its queues are not kept.
 
         Raises:
             StateVersionError: another release has saved it.
@@ -115,7 +115,7 @@ class Observer:
         return made
 
     def save(self) -> bytes:
-        """Return everything that is needed to go on; the observer itself goes on, too."""
+        """Return everything that `load` needs to continue; the observer itself stays usable."""
         return msgspec.msgpack.encode((self._shard.flush(), dict(self._groups)))
 
     def __repr__(self) -> str:
@@ -139,7 +139,7 @@ class Observer:
             stamp: the log's own stamp of it, epoch milliseconds; None: the highest event time so far.
 
         Raises:
-            UsageError: it is no event, or a field has a value that the field can't have; nothing is changed.
+            UsageError: the value is not an event, or a field has a wrong value; nothing is changed.
         """
         if not isinstance(event, AnyEvent) or not isinstance(stamp, int | None):
             raise UsageError(f"an event and its stamp are needed, not {type(event).__name__}, {type(stamp).__name__}")

@@ -56,7 +56,7 @@ _NOT_BELOW = (
     ("channel_expired_after", "heartbeat_broker_interval", "members would be dropped between two heartbeats"),
     ("regression_critical", "regression_warning", "the smaller step back would be the worse one"),
 )
-"""Which threshold must not be below which other one, and the consequence if it were."""
+"""Thresholds that must not be below another one, and the consequence if they were."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -156,7 +156,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A rebalance whose owners do not match the strategy is closed as not converged this long after its last change:
     the broker's 120 s channel expiry, its 10 s scan and the clients' 20 s timer."""
     storm_causes: Natural = 6
-    """More causes of rebalances than this within `storm_window` are a storm."""
+    """Causes of rebalances within `storm_window` beyond which they are a storm."""
     storm_causes_rare: Natural = 4
     """This many are already a storm if that is more than 4 times the group's usual rate."""
     storm_window: Natural = 300_000

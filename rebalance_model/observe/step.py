@@ -55,7 +55,7 @@ LARGE, LARGE_CHECK_EVERY = 256, 1_000
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
-    """When a conclusion is made, and from which event; times are epoch milliseconds."""
+    """The instant of a conclusion, and the event that led to it; times are epoch milliseconds."""
 
     now: int
     """The time on the timeline."""
@@ -215,7 +215,7 @@ class GroupStep(Step):
         """Note what one of many members shows, as they answer one after the other.
 
         A large group is judged by it within a second, with what the others have shown until then: its members' first
-        answers would judge it as often as there are members, and each time look at all of them.
+        answers would judge it as often as there are members, and each time all of them.
         """
         if len(self.state.queues) < LARGE:
             self.changed(what)
@@ -276,7 +276,7 @@ class GroupStep(Step):
 
     @fact
     def _collisions(self) -> list[IncidentState]:
-        """Return the open collisions of client ids, as of the first call of the step: to find them takes a scan."""
+        """Return the open collisions of client ids, found once in a step, because that takes a scan."""
         return [one for one in self.state.incidents.values() if one.code == COLLISION]
 
     def alert_after(self, incident: IncidentState) -> int | None:

@@ -25,7 +25,7 @@ POP_BATCH = 32
 POLL = 15_000
 """BROKER_SUSPEND_MAX_TIME_MILLIS; milliseconds."""
 FLOW_CONTROL_DELAY = 500
-"""A full client looks again after this time, milliseconds; a real one after 20, which changes nothing but the work."""
+"""A full client tries again after this time, milliseconds; a real one after 20, which only costs more."""
 EXCEPTION_DELAY = 3_000
 NACK_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Seconds until a refused message comes back, by how often it did before (popDelayLevel)."""
@@ -33,7 +33,7 @@ NACK_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 18
 
 @dataclass(frozen=True)
 class PopSettings:
-    """How one client pops."""
+    """The settings by which one client pops."""
 
     group: str
     invisible_ms: int = 60_000

@@ -1,4 +1,4 @@
-"""The application of consumers that pop, and its faults: it hangs, is slow, refuses a message, or acknowledges none."""
+"""The listener of consumers that pop, and its faults: it hangs, is slow, refuses a message, or acknowledges none."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ Task = Callable[[], Awaitable[None]]
 
 @dataclass
 class GroupCode:
-    """What all applications of a group share: a message that one of them refuses is refused by each."""
+    """The code that all applications of a group share: a message that one of them refuses is refused by each."""
 
     poisons: bool = False
     """Whether the next message is one to refuse."""
     queue: int = ANY
-    """Of this queue."""
+    """The queue of the message."""
     poisoned: set[Origin] = field(default_factory=set)
 
     def refuses(self, message: PoppedMessage) -> bool:

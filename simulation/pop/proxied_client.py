@@ -26,7 +26,7 @@ CACHE_MAX = 1_024
 NACK_DELAYS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Seconds until a refused message comes back, by how often it did before (CustomizedRetryPolicy)."""
 RETRY_DELAY = 3 * SECOND
-"""After a failed receive; microseconds."""
+"""Pause after a failed receive; microseconds."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class ProxiedSettings:
     """Microseconds that the listener takes for a message."""
     threads: int = 20
     invisible_ms: int = PUSH_INVISIBLE
-    """Of a simple consumer."""
+    """Invisible time of a simple consumer's messages; milliseconds."""
     code: GroupCode = field(default_factory=GroupCode)
 
     @property
     def config(self) -> ConsumerConfig:
-        """Its group and client id, as of other clients."""
+        """The client's group and id."""
         return ConsumerConfig(self.group, self.client_id)
 
 
@@ -67,12 +67,12 @@ class SimulatedProxiedClient:
 
     @property
     def is_connected(self) -> bool:
-        """Whether its connection to the proxy is open: also while it is frozen."""
+        """Return whether its connection to the proxy is open: also while it is frozen."""
         return self.process.state is not ProcessState.DEAD
 
     @property
     def pushes(self) -> bool:
-        """Whether it is a push consumer."""
+        """Return whether it is a push consumer."""
         return self.settings.kind != "SIMPLE"
 
     def start(self) -> None:

@@ -21,12 +21,12 @@ from simulation.scheduler import MS, SECOND
 from simulation.world import World
 
 CONNECTIONS = 3
-"""To each broker; a real one has six and more."""
+"""Connections to each broker; a real proxy has six and more."""
 CHANNEL_EXPIRED = 120_000
 """A client without heartbeats for this long is dropped; milliseconds."""
 CLIENT_SCAN = 10 * SECOND
 LATENCY = MS
-"""Between a client and its proxy, one way; microseconds."""
+"""Latency between a client and its proxy, one way; microseconds."""
 CHANGE_TIMEOUT = 3_000
 
 
@@ -41,11 +41,11 @@ class ProxiedEnd(Protocol):
 
     @property
     def pushes(self) -> bool:
-        """Whether it is a push consumer."""
+        """Return whether it is a push consumer."""
 
     @property
     def is_connected(self) -> bool:
-        """Whether its connection is open: a process that has ended has none."""
+        """Return whether its connection is open: a process that has ended has none."""
 
 
 @dataclass(slots=True)
@@ -210,7 +210,7 @@ class Proxy:
 
 
 def _pop(pop: Pop, broker: Broker, channel: SimulatedChannel, outcome: Outcome[list[PoppedMessage]]) -> None:
-    """Pop as of the broker's clock: a proxy leaves the time to it."""
+    """Pop by the broker's clock: a proxy sends no time."""
     broker.pops.pop(channel, pop._replace(born=broker.clock.now()), outcome)
 
 

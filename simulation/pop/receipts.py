@@ -14,11 +14,11 @@ SCAN = 5_000
 RENEW_AHEAD = 10_000
 """renewAheadTimeMillis."""
 RENEWALS = (60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000)
-"""For how long a message is renewed, by how often it was before; milliseconds."""
+"""How long a message is renewed, by how often it was before; milliseconds."""
 RENEW_MAX = 3 * 3_600_000
 """renewMaxTimeMillis: a message is kept for no longer."""
 RELEASE = 1_000
-"""With this invisible time a message of a client that is gone is given back; milliseconds."""
+"""Invisible time with which a message of a client that is gone is given back; milliseconds."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Receipt:
     client_id: str
     message: PoppedMessage
     handle: Handle
-    """Of the last renewal."""
+    """The handle of the last renewal."""
     consumed_at: int
     """When it was handed out; epoch milliseconds, as the others."""
     visible_at: int
@@ -41,7 +41,7 @@ Change = Callable[[Receipt, int], None]
 
 
 class Receipts:
-    """What the push clients of one proxy have."""
+    """The receipts that the push clients of one proxy have."""
 
     def __init__(self) -> None:
         self._receipts: dict[tuple[str, Origin, Handle], Receipt] = {}

@@ -1,4 +1,4 @@
-"""What clients, proxies and brokers send each other to pop a message and to finish it."""
+"""Messages between clients, proxies and brokers, to pop a message and to finish it."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ class Handle(NamedTuple):
     pop_time: int
     """When it was popped, or last changed if not in order; epoch milliseconds by the broker's clock."""
     invisible_ms: int
-    """For how long after that no other client gets it."""
+    """How long no other client gets it after that."""
     order: bool
     """Whether it was popped in order (reviveQid 999)."""
 
@@ -44,7 +44,7 @@ class Pop(NamedTuple):
     max_messages: int
     invisible_ms: int
     poll_ms: int
-    """For how long it may wait for a message."""
+    """How long it may wait for a message."""
     born: int
     """When it was sent, by the clock of the client; a proxy leaves it to the broker. Epoch milliseconds."""
     order: bool = False

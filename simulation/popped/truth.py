@@ -1,4 +1,4 @@
-"""What became of every popped message: when it was handed out, and how that ended. Times: true epoch milliseconds."""
+"""The fate of every popped message: when it was handed out, and how that ended. Times: true epoch milliseconds."""
 
 from typing import Literal
 

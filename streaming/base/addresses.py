@@ -22,7 +22,7 @@ _SENDER_CHARACTERS = 64
 
 
 class Address(NamedTuple):
-    """Where a server listens."""
+    """The address at which a server listens."""
 
     host: str
     port: int
@@ -67,7 +67,7 @@ def sender_of(address: str) -> str:
     """Return what one sender has of addresses, by which it is counted and limited.
 
     That is an address of IPv4, but all of this machine's own (127.0.0.0/8), and 64 bits of IPv6, where any sender has
-    2^64. What a proxy says that is no address is cut.
+    2^64. A text of a proxy that is no address is cut.
     """
     try:
         ip = ip_of(address)

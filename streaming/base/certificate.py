@@ -75,7 +75,7 @@ class Certificate:
     key: str = field(repr=False)
     """Decrypted, PKCS #8: Kafka's Java client takes no other form, and Java 17 can't decrypt openssl's (PBES2)."""
     key_password: str = field(repr=False)
-    """Of the key's file; empty if that is not encrypted."""
+    """Password of the key's file; empty if that is not encrypted."""
 
 
 def certificate_of(section: str, tls: Certified) -> Certificate | None:

@@ -1,4 +1,4 @@
-"""What a power cut leaves: a file that was not synced may be empty or old, a name that was not may be missing.
+"""Durable files and names: after a power cut a file that was not synced may be empty or old, or its name missing.
 
 Whatever counts as written is synced, and in this order: the plan of a batch (Spark's), then its rows (Delta's files and
 commit), then the operator's state after it, then Spark records the batch. So the rows and the state of a recorded batch

@@ -45,7 +45,7 @@ class FileLock:
 
     @property
     def closed(self) -> bool:
-        """Whether the lock has been released."""
+        """Return whether the lock has been released."""
         return self._descriptor < 0
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a long-running process does its work: when each of its tasks was last done, and why not since."""
+"""Health of a long-running process: when each of its tasks was last done, and why not since."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -16,7 +16,7 @@ _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Check that headers can be sent, and that none of them is more than one: a line end would begin the next one.
+    """Check that headers can be sent, and that none has a line end, which would begin another header.
 
     Raises:
         ValueError: with the name of the first one that can't; never with its value.
@@ -34,7 +34,7 @@ class HttpAnswer(NamedTuple):
 
     @property
     def is_success(self) -> bool:
-        """Whether the server has accepted the request."""
+        """Return whether the server has accepted the request."""
         return 200 <= self.status < 300
 
 

@@ -1,4 +1,4 @@
-"""What is wrong in a file of the user, in the user's words instead of a library's."""
+"""Faults in a file of the user, in the user's words instead of a library's."""
 
 import re
 import tomllib
@@ -37,7 +37,7 @@ def read_toml(path: Path, kind: str, named_by: str) -> dict[str, Any]:
 
 
 _NAMED_MAX = 12
-"""So many known names are listed if none is like the unknown one."""
+"""Number of known names that are listed if none is like the unknown one."""
 _UNKNOWN = re.compile(r"(?:(?P<where>.*): )?Object contains unknown field `(?P<name>[^`]*)`.*", re.DOTALL)
 """What msgspec says of an unknown name, after where that is."""
 _AT = re.compile(r"(?P<where>.*: )?(?P<said>Expected .*) - at `\$\.(?P<name>[^`]*)`", re.DOTALL)

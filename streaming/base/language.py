@@ -1,4 +1,4 @@
-"""The language of what people read: English, in which every text is written, or that of a catalogue.
+"""The language of texts for people: English, in which every text is written, or one with a catalogue.
 
 Pages and alerts are shown in their reader's language. The command line, REST, metrics, logs and tables stay English,
 which is the language of a context that chose none. A text is shown in English where its catalogue lacks it; a test
@@ -19,7 +19,7 @@ from importlib.resources.abc import Traversable
 from typing import Literal, NamedTuple, TypeAlias
 
 LanguageCode: TypeAlias = Literal["en", "zh"]
-"""As in settings and in the name of the catalogue."""
+"""Code of a language in settings and in the name of its catalogue."""
 
 
 class Language(NamedTuple):
@@ -27,7 +27,7 @@ class Language(NamedTuple):
 
     code: LanguageCode
     tag: Literal["en-US", "zh-CN"]
-    """As in HTML (BCP 47)."""
+    """Language tag of HTML (BCP 47)."""
     name: str
     """Its own name."""
 

@@ -36,7 +36,7 @@ SERVER_READING_BYTES: Final = 33_554_432
 request."""
 LARGE_ANSWERS_BYTES_A_SECOND: Final = 10_000_000
 """Bytes of answers of more than 1 MB about a broker's groups, and again about its clients, that are asked for in a
-second: one at a time, after all others. Who has given none for ten minutes is asked like the others."""
+second: one at a time, after all others. A subject without one for ten minutes is asked like the others."""
 LARGE_ANSWERS_KEPT: Final = 10_000
 """Groups and clients that are known for large answers; beyond it the first is forgotten."""
 FRAME_SECONDS: Final = 10.0
@@ -52,7 +52,7 @@ errors in this round. 1,000 clients of 10 queues each take 0.5 s."""
 ROUND_READING_SHARE: Final = 0.75
 """The part of an interval that reading all answers may take. Servers and subjects share it: one that has taken more
 than its share is read again when its share of later rounds has made up for it. An answer of at most
-`ANSWER_AT_ONCE_BYTES` is read all the same while its subject has taken less than 0.1 s, and its server its share."""
+`ANSWER_AT_ONCE_BYTES` is still read while its subject has taken less than 0.1 s, and its server its share."""
 READING_QUEUE_SECONDS: Final = 2.0
 """Seconds, as estimated by their bytes, of the answers that wait to be read in the thread for large ones; a further one
 of more than 1 MB fails its own request."""
@@ -173,8 +173,8 @@ SPOOL_FOLDERS: Final = 500
 """Spools that a shipper has open at a time; each takes one of the process's open files, often 1,024. The oldest are
 first; the log says that there are more, and they wait, unchanged, until others are finished."""
 SPOOL_NAMES: Final = 1_000_000
-"""Names in a spool, or in a folder of spools. With more it is not looked at, which the log says, until it has fewer:
-nothing of it is lost, and the other spools go on. At a file in 10 s that is 115 days without Kafka."""
+"""Names in a spool, or in a folder of spools. With more it is not read, which the log says, until it has fewer:
+nothing of it is lost, and the other spools are shipped. At a file in 10 s that is 115 days without Kafka."""
 SPOOL_LINES: Final = 20_000
 """Lines of a spool that are sent at a time (and about 2 MiB), before it is the next spool's turn."""
 SPOOL_WARNINGS: Final = 20
@@ -240,7 +240,7 @@ OTLP_SPANS: Final = 4_096
 LOGIN_FORM_BYTES: Final = 8_192
 """Bytes of the login form, which anybody may send."""
 LOGIN_FAILURES: Final = 10
-"""Wrong tokens from one address within a minute; after that, until the minute is over, one of its tokens is compared a
+"""Wrong tokens from one address within a minute; after that, until the minute ends, one of its tokens is compared a
 second, and wrong ones are answered with 429."""
 LOGIN_TURNS: Final = 5
 """Tokens of such an address that wait for their second; further ones are refused."""

@@ -54,7 +54,7 @@ class Seldom(logging.Filter):
         super().__init__()
         self._times = times
         self._clock = clock
-        self._said: dict[object, tuple[float, int]] = {}
+        self._counts: dict[object, tuple[float, int]] = {}
         """When a minute of a sentence began, and how often it was said in it, by its text without arguments."""
 
     @classmethod
@@ -69,12 +69,12 @@ class Seldom(logging.Filter):
         if record.exc_info:
             return True
         now, sentence = self._clock(), record.msg
-        began, said = self._said.get(sentence, (now, 0))
+        began, said = self._counts.get(sentence, (now, 0))
         if now - began >= REFUSALS_SECONDS:
             if left_out := max(0, said - self._times):
                 record.msg, record.args = f"{record.getMessage()} (and {left_out:,} more that were not printed)", ()
             began, said = now, 0
-        self._said[sentence] = (began, said + 1)
+        self._counts[sentence] = (began, said + 1)
         return said < self._times
 
 

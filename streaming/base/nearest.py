@@ -80,7 +80,7 @@ def full_name(name: str, candidates: Iterable[str], kind: Literal["client", "mem
     Args:
         name: what the user has written.
         candidates: the known names.
-        kind: what they are.
+        kind: the kind of the values, for the sentence.
 
     Raises:
         UserError: several names end with it.

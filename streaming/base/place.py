@@ -1,4 +1,4 @@
-"""Where tables and Spark's checkpoints are: in a folder, or below an address elsewhere (`[storage]`)."""
+"""The place of tables and Spark's checkpoints: a folder, or an address elsewhere (`[storage]`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ class ObjectPlace:
     url: str
     """``s3://BUCKET/PREFIX``, without a slash at its end."""
     options: Mapping[str, str] = field(repr=False, compare=False)
-    """Those of delta-rs's client; they may be secret."""
+    """Options of delta-rs's client; they may be secret."""
     root: Path
     """The runtime root."""
     cache_bytes: int

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from streaming.base.limits import OPEN_FILES, OWN_FILES
 
 OPEN_FILES_MIN = 4_096
-"""With fewer, a dashboard has fewer connections than its limit, and a shipper fewer spools."""
+"""Files below which a dashboard has fewer connections than its limit, and a shipper fewer spools."""
 
 
 def open_files() -> int:
@@ -59,7 +59,7 @@ def give_back() -> None:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Collect no cyclic garbage meanwhile: where objects live on or are freed at once, each search is in vain."""
+    """Collect no cyclic garbage meanwhile: where objects live on or are freed at once, a search finds nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
 _PIECE = 6
-"""So many characters in a row that also stand in a secret are removed; of a shorter secret, all."""
+"""Length of the pieces of a secret that are removed; a shorter secret is removed as a whole."""
 
 
 class Redaction:

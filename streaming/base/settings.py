@@ -143,7 +143,7 @@ class EffectiveSetting(msgspec.Struct, frozen=True):
 
     name: str
     value: object
-    """As JSON has it; of a secret only whether there is one."""
+    """The value as JSON; of a secret only whether there is one."""
     source: str
     """``environment``, the path of the user's file, or ``default``."""
 

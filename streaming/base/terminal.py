@@ -35,7 +35,7 @@ def shortened(sentence: str) -> str:
 
 
 def shortened_whole(sentence: str) -> str:
-    """Return the same for whoever has no other limit on what comes back: cut as a whole, too."""
+    """Return a sentence in which each word, and the whole, is shortened: for answers without another limit."""
     words = shortened(sentence)
     return words if len(words) <= SENTENCE_CHARACTERS else f"{words[:SENTENCE_CHARACTERS]}…"
 

@@ -121,7 +121,7 @@ app.add_typer(silence_app, name="silence")
 app.command()(routes)
 
 _LOOK_AGE_MS_MAX = 60_000
-"""An alert process that has not looked at the incidents for this time is not ready; it does so every alerts poll."""
+"""An alert process that has not read the incidents for this time is not ready; it reads them at every poll."""
 
 
 @app.callback(invoke_without_command=True)

@@ -12,7 +12,7 @@ app = typer.Typer(help="Look at the checkpoints of the job.", no_args_is_help=Tr
 
 
 class QueryPosition(msgspec.Struct, frozen=True):
-    """How far a query has read the log."""
+    """The position up to which a query has read the log."""
 
     query: str
     batch: int | None
@@ -33,7 +33,7 @@ class Checkpoints(msgspec.Struct, frozen=True):
     release: str
     state_version: int
     seed: str
-    """The rebuild from whose state the job goes on; empty: none."""
+    """The rebuild from whose state the job continues; empty: none."""
     swap: str
     """A swap of a rebuild that the next start completes; empty: none."""
     is_running: bool

@@ -60,7 +60,7 @@ class GridColumn:
 
     title: str
     name: str = ""
-    """As in `--columns`."""
+    """The name in `--columns`."""
     right: bool = False
     """Whether the column is right-aligned, as numbers are."""
     spare: bool = False

@@ -2,7 +2,7 @@
 
 A signal handler of Python runs in the main thread, which may be busy or wait for Kafka. So the handler does nothing,
 and Python writes the signal's number into a pipe, from whichever thread has got it; a thread of its own reads it, tells
-whoever works, and ends the process if that takes too long. (Setting an event in the handler would interrupt whatever
+the workers, and ends the process if that takes too long. (Setting an event in the handler would interrupt whatever
 the main thread is doing, even while it holds the event's own lock. Blocking the signals and waiting for them does not
 work either: a library's thread that was started before and does not block them would end the process.)
 """

@@ -39,7 +39,7 @@ GroupOption = Annotated[str | None, typer.Option("--group", "-g", help="Consumer
 
 
 class Shape(NamedTuple):
-    """Which columns and rows of an answer are printed, in which order; the options of each command with a format."""
+    """The columns and rows of an answer that are printed, and their order; options of each command with a format."""
 
     columns: tuple[str, ...] = ()
     """Names of columns; empty: those of the table, or all fields."""

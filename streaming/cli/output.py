@@ -44,7 +44,7 @@ class AsOf(NamedTuple):
 
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001  in Japanese and Chinese they do the same
-"""With these a formula begins in a spreadsheet."""
+"""Characters with which a formula begins in a spreadsheet."""
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?")
 _ROOT = "REBALANCE_WATCH_RUNTIME__ROOT"
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)

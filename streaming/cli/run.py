@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BATCH_AGE_MS_MAX = 120_000
 """A query that has neither ended a batch nor waited for rows for this time is stuck; as in the Prometheus rules."""
 _LOOK_AGE_MS_MAX = 60_000
-"""A standby that has not looked for this time whether it must take over would not do so."""
+"""A standby that has not checked for this time whether it must take over is not ready."""
 
 
 def run(

@@ -39,7 +39,7 @@ class Asker:
         self._heard = heard
 
     async def confined(self, subject: str, work: Callable[[*_Ts], Awaitable[None]], *args: *_Ts) -> None:
-        """Await a part of the round; whatever it raises ends this part alone, and is printed once."""
+        """Await a part of the round; an exception ends this part alone, and is printed once."""
         try:
             await work(*args)
         except RpcFailedError as error:
@@ -122,7 +122,7 @@ class Asker:
 
 
 def _name_of(ask: Request) -> str:
-    """Return the name of a request, with what it is about."""
+    """Return the name of a request with its subject."""
     if isinstance(ask, partial):
         return " ".join([ask.func.__name__, *map(str, ask.args)])
     return getattr(ask, "__name__", "")

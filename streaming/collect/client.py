@@ -51,7 +51,7 @@ class RpcFailedError(Exception):
         self.code = code
         self.remark = remark[:REMARK_CHARACTERS]
         self.detail = detail[:REMARK_CHARACTERS]
-        """More about it, for the collector's own log alone."""
+        """Details for the collector's own log alone."""
         super().__init__(f"{code}: {self.remark}")
 
 
@@ -188,7 +188,7 @@ class _Server(NamedTuple):
     security: Security
     reach: AllowedServers | None
     memory: FrameMemory
-    """Of large frames."""
+    """Memory for large frames."""
 
 
 class _HiddenError(ConnectionError):
@@ -224,12 +224,12 @@ class _Connection:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a request waits for its answer."""
+        """Return whether a request waits for its answer."""
         return bool(self._waiting)
 
     @property
     def is_heard(self) -> bool:
-        """Whether the server has said anything."""
+        """Return whether the server has sent anything."""
         return self.heard_at is not None
 
     @classmethod

@@ -164,7 +164,7 @@ def running_info(body: bytes, *, stacks: bool = False) -> Payload:
 
     Args:
         body: the answer.
-        stacks: whether its stacks were asked for; else they are not looked at.
+        stacks: whether its stacks were asked for; else they are skipped.
     """
     answer, unreadable = object_in(parse(body)), Unreadable()
     properties = {name: text for name, text in table_in(answer, "properties", unreadable) if isinstance(name, str)}

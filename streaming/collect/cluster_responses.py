@@ -1,4 +1,4 @@
-"""Read what name servers and brokers answer about themselves: brokers, groups, routes, and a broker's status."""
+"""Read the answers of name servers and brokers about themselves: brokers, groups, routes, a broker's status."""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class ListedBroker(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str]:
-        """Its cluster and its name, which all its replicas share."""
+        """The broker's cluster and name, which all its replicas share."""
         return self.cluster, self.name
 
 

@@ -34,7 +34,7 @@ _AGAIN_AFTER_SECONDS = 1.0
 """A server that is being stopped closes connections, too; after this time it can't be reached."""
 
 _TIMER_SECONDS = 0.005
-"""A timer may end a moment early: the same round would begin again."""
+"""A timer may end a moment early; without this margin the same round would begin twice."""
 
 Report = Callable[[Summary], None]
 
@@ -159,7 +159,7 @@ async def _finished_or_interrupted(polling: asyncio.Task[None]) -> None:
 
 @dataclass(frozen=True)
 class RoundSchedule:
-    """When rounds begin, how many there are, and which groups each has."""
+    """The schedule of rounds: when they begin, how many there are, and which groups each has."""
 
     interval: float
     rounds: int | None

@@ -2,7 +2,7 @@
 
 The clock of the stamps is monotonic, and begins at the time of the host: so durations are right, and the order is that
 of the stamps, whatever is done to the host's clock. Where that is set, as by NTP after a boot with a wrong time, or
-runs on while the monotonic one stands still, as in a suspended machine, this clock is set, too, and the source reports
+runs on while the monotonic one stops, as in a suspended machine, this clock is set, too, and the source reports
 the step.
 """
 
@@ -103,7 +103,7 @@ class Emitter:
         self.clock = SourceClock(clock, monotonic)
         self.source_id = f"{instance}@{self.clock.now()}"
         self._clusters: dict[str, None] = {}
-        """Those that have events by the clock as it was set before."""
+        """Clusters that have events by the clock as it was set before."""
         self._seq: defaultdict[str, int] = defaultdict(int)
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
 

@@ -27,12 +27,12 @@ NUMBER_DIGITS = 400
 """No number of an answer has more; Python refuses 4,300 digits, and the time to read them is quadratic."""
 
 
-def _whole(digits: str) -> int | float:
+def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= NUMBER_DIGITS else math.inf
 
 
 _STANDARD = JSONDecoder(strict=False)  # fastjson leaves control characters in strings as they are
-_LONG_NUMBERS = JSONDecoder(strict=False, parse_int=_whole)  # takes longer
+_LONG_NUMBERS = JSONDecoder(strict=False, parse_int=_integer)  # takes longer
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\r\n]*")

@@ -87,7 +87,7 @@ class _Fault:
 
 
 class Unreadable:
-    """What can't be read of one answer, by table and reason."""
+    """The unreadable fields of one answer, by table and reason."""
 
     def __init__(self) -> None:
         self._tables_with_gaps: set[str] = set()

@@ -89,7 +89,7 @@ class LargeFrame:
         """Receive the rest of a frame after its front; return the whole.
 
         Raises:
-            DroppedFrameError: it was too slow, and others needed the memory; its bytes were received all the same.
+            DroppedFrameError: it was too slow, and others needed the memory; its bytes were received.
             IncompleteReadError: the connection was closed.
         """
         self._bytes += front

@@ -1,4 +1,4 @@
-"""How many requests are open at a time, and whose turn is next: none uses up the places of another.
+"""Limits of open requests, and whose turn is next: no group uses up the places of another.
 
 Each broker has places of its own, and so have the name servers and each proxy. Those who wait for a place take turns: a
 group with any number of requests has one turn, like every other (round robin).
@@ -42,7 +42,7 @@ class FairGate:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether somebody waits."""
+        """Return whether a request waits for a place."""
         return bool(self._waiting)
 
     def place(self, subject: str) -> "Turn":
@@ -53,7 +53,7 @@ class FairGate:
         """Take a place if nobody waits for it; return whether it was free."""
         is_free = self.in_use < self.places and not self._waiting and self._has_room(turn.subject)
         if is_free:
-            self._take(turn)
+            self._occupy(turn)
         return is_free
 
     def let_in(self) -> None:
@@ -66,7 +66,7 @@ class FairGate:
             else:
                 del self._waiting[subject]
             if not future.done():
-                self._take(turn)
+                self._occupy(turn)
                 future.set_result(None)
 
     async def enter(self, turn: "Turn") -> None:
@@ -110,7 +110,7 @@ class FairGate:
         if len(self._late) < self._late_max:
             self._watch()
 
-    def _take(self, turn: "Turn") -> None:
+    def _occupy(self, turn: "Turn") -> None:
         self.in_use += 1
         self._held[turn.subject] += 1
         if self._late_max:

@@ -10,9 +10,9 @@ have take turns.
 
 The groups about which a broker is asked are those that it lists (GET_ALL_SUBSCRIPTIONGROUP_CONFIG, 201). A group that
 it has left out is asked about for `GROUP_FORGOTTEN_MS` more, and for as long as it has members there: one answer may
-lack it, and clients may outlive the group on their broker. So is one that it never had, if another broker lists it and
-the broker has queues of its topics, as a new broker on which nobody has created the group. Groups with members come
-first in each round; the others, of which anybody may create any number, take turns in the time that is left: first
+lack it, and clients may outlive the group on their broker. A group that it never had is asked about, too, if another
+broker lists it and the broker has queues of its topics: nobody may have created it on a new broker. Groups with members
+come first in each round; the others, of which anybody may create any number, take turns in the time that is left: first
 those that wait longest.
 """
 
@@ -25,7 +25,7 @@ from streaming.collect.cluster_responses import ListedBroker
 Place: TypeAlias = tuple[str, str]
 """A broker: its cluster and its name."""
 OTHER_MISSES = 2
-"""So often in succession the broker at a name's former address may not answer, once it has."""
+"""Failures in succession that are allowed to the broker at a name's former address, once it has answered."""
 
 
 class Turns(NamedTuple):
@@ -33,11 +33,11 @@ class Turns(NamedTuple):
 
     answering: list[Place]
     new: list[Place]
-    """Those that were never asked."""
+    """Brokers that were never asked."""
     missed: list[Place]
-    """Those that are silent and have answered before."""
+    """Brokers that are silent and have answered before."""
     silent: list[Place]
-    """Those that were asked and have never answered."""
+    """Brokers that were asked and have never answered."""
 
 
 class KnownBrokers:
@@ -55,16 +55,16 @@ class KnownBrokers:
         self.others_missed: dict[Place, int] = {}
         """How often in succession such a one did not answer that had answered before."""
         self.silent: set[Place] = set()
-        """Those that did not answer the last time, or were never asked."""
+        """Brokers that did not answer the last time, or were never asked."""
         self.left_out = 0
         """How many brokers of the last list are not polled, because there are too many."""
         self._answered: dict[Place, None] = {}
-        """Those that have ever answered; of the silent ones, that which answered last is the last."""
+        """Brokers that have ever answered; the silent one that answered last is the last."""
         self._failing: dict[Place, None] = {}
-        """Those that were asked in vain; that which was asked last is the last."""
+        """Brokers that did not answer; the last one asked is the last."""
         self._heard: set[Place] = set()
         self._listed: set[Place] | None = None
-        """Those that a name server lists; None: none has answered the last time."""
+        """Brokers that a name server lists; None: no name server answered the last time."""
         self._here_at: dict[Place, int] = {}
         """When each was last listed, or answered."""
 
@@ -84,7 +84,7 @@ class KnownBrokers:
         self.left_out = 0
         for broker in brokers:
             if self._has_room(broker, replaceable):
-                self._take(broker)
+                self._add(broker)
             else:
                 self.left_out += 1
 
@@ -187,7 +187,7 @@ class KnownBrokers:
         self._failing.pop(place, None)
         self._answered.pop(place, None)
 
-    def _take(self, broker: ListedBroker) -> None:
+    def _add(self, broker: ListedBroker) -> None:
         place = broker.place
         if place not in self.masters:
             self.silent.add(place)

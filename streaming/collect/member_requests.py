@@ -8,7 +8,8 @@ member that two brokers list is asked at one of them, unless that had no answer.
 A client that does not answer keeps a thread of its broker for 10 s (Broker2Client.callClient), of 16 by default
 (adminBrokerThreadPoolNums), which the broker's own answers need, too. So few are asked at a time, and more while the
 broker still answers at once. Groups take turns. Clients that answered the last time, new ones, and those that did not
-answer have places of their own: the last ones delay no other. So have those that gave a large answer (`rpc`).
+answer have places of their own: the last ones delay no other. Those that
+gave a large answer have their own, too (`rpc`).
 """
 
 import asyncio
@@ -33,12 +34,12 @@ from streaming.collect.stacks import Listeners, Member
 
 _LOOK_SECONDS = 0.5
 _FEW = 2
-_AGAIN_SECONDS = 10.0
+_RETRY_SECONDS = 10.0
 """A broker that did not answer at once is not asked for more clients before this time."""
 
 
 class Manner(Enum):
-    """How a client has answered."""
+    """The manner in which a client has answered."""
 
     PROMPT = 0
     NEW = 1
@@ -117,7 +118,7 @@ class MemberRoom:
             else:
                 most = max(few, 3 * gate.places // 4)
                 gate.places, gate.of_one = few, _of_one(few)
-                await asyncio.sleep(_AGAIN_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
 
 
 def _of_one(places: int) -> int:
@@ -131,7 +132,7 @@ _PROMPT_SECONDS = 1.0
 AskMember: TypeAlias = Callable[[Request, AbstractAsyncContextManager[None], Place], Awaitable[PolledAnswer]]
 """Sends a request when there is room, by a client's own deadline."""
 Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
-"""Awaits a part of the round about a member; whatever it raises ends this part alone."""
+"""Awaits a part of the round about a member; an exception ends this part alone."""
 
 
 class LeftError(Exception):
@@ -180,7 +181,7 @@ class MemberRequests:
 
     @property
     def pending(self) -> int:
-        """How many requests have no answer yet."""
+        """Return how many requests have no answer yet."""
         return len(self._under_way)
 
     def keep(self, members: Iterable[Member], silent: Collection[Place]) -> None:

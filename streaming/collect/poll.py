@@ -93,7 +93,7 @@ log = structlog.get_logger()
 
 
 class Claims(dict[str, "Poller"]):
-    """By cluster, the poller that polls it: two clusters of one name could not be distinguished."""
+    """The poller of each cluster, by name: two clusters of one name could not be distinguished."""
 
 
 class Poller:

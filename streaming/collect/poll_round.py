@@ -86,7 +86,7 @@ class PolledGroup:
         self.members: set[str] = set()
         """Its clients, as brokers list them."""
         self.asked: set[str] = set()
-        """Those that are asked for their own state at some broker, except where they did not answer the last time."""
+        """Clients that are asked for their own state at some broker, except where they did not answer the last time."""
 
     def member(self, client: str) -> Member:
         """Return one of its clients."""

@@ -134,7 +134,7 @@ class PolledEvents:
     def _note_unreadable(
         self, kind: type[Event], answer: PolledAnswer, error: RpcError | None, fields: dict[str, Any]
     ) -> None:
-        """Count an answer that can't be read, whole or in part, and print once what of whom."""
+        """Count an answer that can't be read, whole or in part, and print its source and reason once."""
         self.tally.unreadable += 1
         sender = fields.get("client_id") or fields.get("proxy") or fields.get("broker", "")
         for text in (error.remark,) if error is not None else (answer.payload or {})["unreadable"]:

@@ -25,7 +25,7 @@ Emit: TypeAlias = Callable[[PolledAnswer, str, str, str], None]
 EmitStatus: TypeAlias = Callable[[PolledAnswer, str, str], None]
 """Emits whether a proxy (address) answers as an event of a cluster (name)."""
 Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
-"""Awaits a part of the round about a proxy; whatever it raises ends this part alone."""
+"""Awaits a part of the round about a proxy; an exception ends this part alone."""
 
 
 class Proxies:
@@ -102,7 +102,7 @@ class _Proxy:
         self.address = address
         self.gate = FairGate(parallelism)
         self.probing = asyncio.Lock()
-        """Held while it is asked about one group first."""
+        """Lock that is held while the proxy is asked about one group first."""
         self.probed: Round | None = None
         """The round in which it was last asked so."""
         self.with_clients: set[tuple[str, str]] = set()

@@ -1,4 +1,4 @@
-"""Which servers the collector connects to: a name server may be open, and lists whatever anybody registers there.
+"""The servers to which the collector connects: an open name server lists every address that anybody registers.
 
 Configured name servers and proxies are always reached. A broker is reached where ``collector.broker_networks`` has its
 address or its host, and anywhere without that setting. A broker on this machine is reached only beside a name server on

@@ -4,7 +4,7 @@ One answer has `limits.ANSWER_SECONDS` (`fastjson.Deadline`). The clients of a g
 that long: so the answers about one subject share a part of the interval. A subject is a group's clients, what brokers
 know of a group, or else a topic or a server. All servers and all subjects share the budget of a round: what one of them
 takes beyond its share is its debt, and while it has one only its small answers are read (deficit round robin). A large
-answer is read in a thread, so that the event loop goes on.
+answer is read in a thread, so that the event loop is not blocked.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 _LITTLE_SECONDS = 0.1
 _BYTES_A_SECOND = 10_000_000
-"""Of an answer's text, about."""
+"""Approximate speed of reading an answer's text."""
 
 
 class _Accounts:
-    """What each one has taken in this round, and owes from former ones; seconds."""
+    """The seconds that each one has taken in this round, and owes from former ones."""
 
     def __init__(self) -> None:
         self.taken: defaultdict[str, float] = defaultdict(float)
@@ -82,7 +82,7 @@ class Reading:
 
         Args:
             server: who sent it.
-            subject: what it is about, whose budget it takes.
+            subject: the subject of the answer, whose budget it takes.
             what: returns the content of a body.
             body: the answer.
 

@@ -49,7 +49,7 @@ class RemotingCommand(msgspec.Struct, frozen=True, kw_only=True, rename={"fields
 
     @property
     def is_response(self) -> bool:
-        """Whether the command is an answer, not a request that a server sends to its clients."""
+        """Return whether the command is an answer, not a request that a server sends to its clients."""
         return bool(self.flag & _RESPONSE)
 
 

@@ -35,7 +35,7 @@ _SUBSCRIPTION = Names(
 MQ_ORDER = attrgetter("topic", "broker", "queue_id")
 """The order of queues in an event."""
 PLACE_CHARACTERS = 100
-"""Of what names a row that can't be read."""
+"""Length of the text that names a row that can't be read."""
 
 
 def object_in(sent: Json) -> dict[str, Json]:

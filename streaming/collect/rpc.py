@@ -1,7 +1,7 @@
 """The collector's requests, typed: each method is one RPC and changes nothing in the cluster.
 
 A server answers in one connection, one frame after the other, and a hundred frames of 10 MB take it and the network
-seconds. So who has given a large answer is asked after the others, for one at a time, at a limited pace.
+seconds. A subject that has given a large answer is asked after the others, for one at a time, at a limited pace.
 """
 
 import time
@@ -101,7 +101,7 @@ _KEPT_SECONDS = 600.0
 
 
 class AnswerSource(NamedTuple):
-    """What an answer is about: a group at a server, or one of its clients."""
+    """The subject of an answer: a group at a server, or one of its clients."""
 
     address: str
     group: str
@@ -342,7 +342,7 @@ class Rpc:
 
 
 def _subject(address: str, fields: Mapping[str, str]) -> str:
-    """Return what a request is about: a group or its clients, else a topic, else the server itself.
+    """Return the subject of a request: a group or its clients, else a topic, else the server itself.
 
     A group's clients are one subject, and what brokers know of the group another: so no client costs the member list.
     """

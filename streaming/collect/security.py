@@ -27,7 +27,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Security:
-    """How a client connects; by default as to servers without security."""
+    """The security of a client's connection; by default none."""
 
     tls: ssl.SSLContext | None = None
     certificate_file: str = ""

@@ -25,8 +25,8 @@ from streaming.base.limits import (
 Member: TypeAlias = tuple[str, str, str]
 """Cluster, group and client id."""
 
-_AGAIN_MS = 600_000
-"""A listener that goes on for long is asked again after this time."""
+_REPEAT_MS = 600_000
+"""A listener that still runs is asked again after this time."""
 _QUEUES_MIN = 10
 """Queues of a client that are watched, however many clients there are."""
 _ID = "TID: "
@@ -38,7 +38,7 @@ _GO_LISTENER = "/consumer.(*pushConsumer).consumeInner("
 
 
 class Listeners:
-    """Since when the listener of each member has finished nothing, by the collector's clock."""
+    """The time since which each member's listener has finished nothing, by the collector's clock."""
 
     def __init__(self, after_ms: int) -> None:
         """Watch the members.
@@ -61,7 +61,7 @@ class Listeners:
             return False
         asked = self._asked.get(member, 0)
         long = [since for _, since in self._since.get(member, {}).values() if now - since >= self._after_ms]
-        return bool(long) and (now - asked >= _AGAIN_MS or any(since >= asked for since in long))
+        return bool(long) and (now - asked >= _REPEAT_MS or any(since >= asked for since in long))
 
     def note(self, member: Member, queues: Iterable[ProcessQueueInfo], now: int, *, asked: bool) -> None:
         """Take a member's answer.

@@ -1,4 +1,4 @@
-"""How the listener of a consumer misbehaves on command."""
+"""Misbehaviour of a consumer's listener, on command."""
 
 from threading import Condition
 
@@ -8,7 +8,7 @@ _SLOW_SECONDS = INVISIBLE_MS / 1000 + 10  # by then the broker has given the mes
 
 
 class ListenerBehaviour:
-    """How the listener handles a message; called by many consume threads at once."""
+    """The way in which the listener handles a message; called by many consume threads at once."""
 
     def __init__(self, orders: ConsumerOrders) -> None:
         self._orders = orders

@@ -30,7 +30,7 @@ class LabQueue(msgspec.Struct, frozen=True, order=True):
 
 
 class ClientSecurity(msgspec.Struct, frozen=True):
-    """How a client of a secured cluster connects; the password itself is in no orders."""
+    """The security of a client of a secured cluster; orders do not contain the password."""
 
     tls_config: str
     """The file for `tls.config.file`."""
@@ -48,7 +48,7 @@ class NewUser(msgspec.Struct, frozen=True):
 
 
 INVISIBLE_MS = 20_000
-"""For so long nobody else gets a message that a consumer has popped; for gRPC's push consumers the proxy sets it."""
+"""How long no other client gets a message that a consumer has popped; for gRPC's push consumers the proxy sets it."""
 
 Client = Literal["pull", "remoting", "grpc-push", "grpc-simple"]
 """The kind of a consumer: a push consumer that pulls, as all did before RocketMQ 5, or one that pops."""
@@ -78,7 +78,7 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     also: tuple[str, ...] = ()
     """Further topics that it subscribes, with all their tags."""
     broadcasts: bool = False
-    """Its message model is BROADCASTING: it reads every queue, whatever the other members do."""
+    """Its message model is BROADCASTING: it reads every queue, independent of other members."""
     max_reconsume_times: int = -1
     """How often a refused message is tried again; -1: RocketMQ's default."""
     hang: bool = False
@@ -103,7 +103,7 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
 
     @property
     def speaks_grpc(self) -> bool:
-        """Whether it connects to the proxy, and not to the brokers."""
+        """Return whether it connects to the proxy, and not to the brokers."""
         return self.client in GRPC_CLIENTS
 
 
@@ -132,7 +132,7 @@ class ProducerOrders(msgspec.Struct, frozen=True):
     pops: list[PopSubscription] = []
     """The groups that pop, which it creates on each of these brokers."""
     security: ClientSecurity | None = None
-    """Of the administrator."""
+    """Security of the administrator's connections."""
     users: list[NewUser] = []
     """The users that it creates on every broker."""
 

@@ -33,13 +33,13 @@ class FaultTarget:
     group: LabGroup
     queue_id: int | None = None
     broker: str = ""
-    """Only on this broker's queues; empty: on every broker's."""
+    """Broker whose queues have the fault; empty: every broker's."""
     count: int = NEW_QUEUES
 
 
 @dataclass(frozen=True)
 class FaultEffect:
-    """What a fault has affected."""
+    """The process, queue or group that a fault has affected."""
 
     queue: LabQueue | None = None
     former_queues: int = 0

@@ -76,7 +76,7 @@ class Relay:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the network is cut."""
+        """Return whether the network is cut."""
         return not self._passes.is_set()
 
     def cut(self) -> None:

@@ -63,7 +63,7 @@ class KafkaListener:
     protocol: Protocol
     port: int
     certificate: CertificateFiles | None = None
-    """Instead of the node's own."""
+    """The certificate to use instead of the node's own."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class SecuredKafka:
     token_keys: Path | None = None
     """The public keys of the server that signs the tokens of OAUTHBEARER: a JSON Web Key Set (RFC 7517)."""
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of the users of PLAIN, which are part of the node's configuration."""
+    """Passwords of the users of PLAIN, which are part of the node's configuration."""
 
     def __post_init__(self) -> None:
         self._own = self.authority.certificate(_NODE)
@@ -253,7 +253,7 @@ _ALL = "*"
 
 
 class LabSecurity:
-    """Opens what the folder has; creates what it has not."""
+    """Opens the files of the folder, and creates those that are missing."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority(folder)

@@ -171,12 +171,12 @@ def free_port(*, beside: Sequence[int] = (0,)) -> int:
     """
     for port in SystemRandom().sample(_PORTS, 200):
         places = [port + distance for distance in beside]
-        if all(map(port_is_free, places)) and all(map(_take, places)):
+        if all(map(port_is_free, places)) and all(map(_claim_port, places)):
             return port
     raise UserError("No free port was found between 20000 and 32000: stop some servers and start again.")
 
 
-def _take(port: int) -> bool:
+def _claim_port(port: int) -> bool:
     """Take a port in the name of this process; return False if it was given before. Only Linux has such names."""
     if sys.platform != "linux":
         return True
@@ -268,7 +268,7 @@ def broker_command(
 def proxy_command(jars: Sequence[Path], home: Path, ports: ProxyPorts, name_server: str) -> Command:
     """Return the command line of a proxy in cluster mode; heap 192 MB, and as much again outside of it.
 
-    Its two servers can't be bound to one address: they listen on every interface, and accept whoever knows the port.
+    Its two servers can't be bound to one address: they listen on every interface, and accept every connection.
 
     Args:
         jars: RocketMQ's, and the proxy's.

@@ -63,7 +63,7 @@ class LabState(msgspec.Struct):
     """Whether brokers that are started from now on have the broker hook."""
     kafka: KafkaPorts | None = None
     proxy: ProxyPorts | None = None
-    """Of a lab with groups that pop."""
+    """Ports of the proxy; only in a lab with groups that pop."""
     secured: bool = False
     """Whether servers accept only TLS and known users (`streaming.lab.security`)."""
     replication: Replication = "none"

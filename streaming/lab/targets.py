@@ -1,4 +1,4 @@
-"""On what a fault is put: the target that is named, or a healthy one; what can't have it is refused in a sentence."""
+"""Targets of a fault: the one that is named, or a healthy one; an unsuitable one is refused in a sentence."""
 
 from streaming.base.errors import UserError
 from streaming.base.sections.lab import LabGroup, LabSettings, PopGroup

@@ -1,4 +1,4 @@
-"""What tells a log from another one of the same name, as after it was deleted and created again.
+"""The identity of a log: it differs from that of another log with the same name, such as one that was created again.
 
 Offsets are valid only in the log that they were read from. Kafka gives each cluster and each topic an id (a topic's
 since 2.8); the writer of a file log writes one into its folder.
@@ -20,7 +20,7 @@ _BYTES_MAX = 100
 
 
 class LogId(msgspec.Struct, frozen=True):
-    """The ids of a log; empty: not known, as of an older Kafka, or of a log that an older release wrote."""
+    """The ids of a log; empty: unknown, because Kafka or the release that wrote the log is older."""
 
     cluster: str = ""
     """Kafka's cluster id; always empty for files."""

@@ -284,7 +284,7 @@ def _why(error: KafkaError) -> str:
 
 
 def _refusal(connection: KafkaConnection, error: BaseException) -> UserError | None:
-    """Return what to change if Kafka refuses this client for what it is; None for what may pass."""
+    """Return what to change if Kafka refuses this client; None if the failure may pass."""
     if isinstance(error, SaslAuthenticationFailedError):
         return UserError(refused_credentials(connection.servers, connection.properties))
     if isinstance(error, AuthorizationError):

@@ -101,7 +101,7 @@ _OWN = frozenset(
 
 @dataclass(frozen=True)
 class KafkaConnection:
-    """Where Kafka is, and the properties by which kafka-python reaches it."""
+    """The address of Kafka, and the properties by which kafka-python reaches it."""
 
     servers: str
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)

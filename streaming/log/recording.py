@@ -50,7 +50,7 @@ class SourceEnds:
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], _Header] = {}
-        """Of each (cluster, source_id)."""
+        """The last header of each (cluster, source_id)."""
         self._ticks: dict[tuple[str, str], _Header] = {}
         """The last tick of each: it names a broker where its source is one."""
         self._seq: dict[str, int] = {}
@@ -134,7 +134,7 @@ class Recorder:
 
     @property
     def closed(self) -> bool:
-        """Whether all appended lines are visible under the recording's own name."""
+        """Return whether all appended lines are visible under the recording's own name."""
         return self._out.closed
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ _POLL_SECONDS = 0.3
 
 
 class Shares(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """This collector's membership; it lasts until `close`."""
+    """The membership of this collector; it lasts until `close`."""
 
     def __init__(self, connection: KafkaConnection, topic: str, instance: str) -> None:
         """Join the collectors of a topic.

@@ -40,7 +40,7 @@ _ARCHIVED = StructType(
         StructField("rejected", spark_schema("telemetry_rejected")),
     ]
 )
-"""For each row of the log, one of the two is set and the other is null."""
+"""The schema of a row of the log: one of the two parts is set and the other is null."""
 _CHECKED = (
     "accepted IS NOT NULL AS accepted",
     "rejected IS NOT NULL AS rejected",

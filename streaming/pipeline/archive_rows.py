@@ -57,7 +57,7 @@ class Transport:
 
     @property
     def keyed(self) -> bool:
-        """Whether rows have keys."""
+        """Return whether rows have keys."""
         return self.topic is not None
 
     def origin(self, partition: int, offset: int) -> str:

@@ -78,9 +78,9 @@ class CodeCount(msgspec.Struct, frozen=True):
     same: int
     """The same under both policies."""
     additional: int
-    """Only under the other policy."""
+    """Incidents that only the other policy opens."""
     missing: int
-    """Only recorded."""
+    """Incidents that only the recorded policy opened."""
     changed: int
     """Under both, with another opening, end, severity or sub-cause."""
 

@@ -1,4 +1,4 @@
-"""When the parts of a micro-batch ran: measured while it runs, and made into a trace when Spark reports its end."""
+"""Times of the parts of a micro-batch: measured while it runs, and made into a trace when Spark reports its end."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from streaming.base.span import Attribute, Span
 
 _BATCHES_MAX: Final = 100
-"""Of so many batches the parts are kept until their ends are reported; as many as Spark keeps reports."""
+"""Batches whose parts are kept until their ends are reported; as many as Spark keeps reports."""
 _PLANNING: Final = ("latestOffset", "queryPlanning", "getBatch", "walCommit")
 """What Spark times of the plan of a batch, in milliseconds."""
 

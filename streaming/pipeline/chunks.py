@@ -30,9 +30,9 @@ class Chunk(NamedTuple):
     """A chunk in Spark's list."""
 
     offset: int
-    """Of the last row that its batch folded."""
+    """The offset of the last row that its batch folded."""
     stamp: int
-    """Of the same row, epoch milliseconds."""
+    """The stamp of that row, epoch milliseconds."""
     seed: str
     """The rebuild whose seed the state began with; empty: none."""
     size: int
@@ -59,24 +59,24 @@ _REMOVED = b""
 """The blob of a group that was removed."""
 
 
-class _Content(msgspec.Struct, frozen=True, array_like=True):
+class _ChunkContent(msgspec.Struct, frozen=True, array_like=True):
     shard: Saved
     groups: dict[str, bytes]
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(_Content)
+_DECODER = msgspec.msgpack.Decoder(_ChunkContent)
 
 
 class ShardPosition(NamedTuple):
-    """How far a shard has been folded."""
+    """The position up to which a shard was folded."""
 
     offset: int
     stamp: int
 
 
 class Appended(NamedTuple):
-    """What a batch leaves in the list."""
+    """The rows that a batch leaves in the list."""
 
     chunk: Chunk
     replaces: bool
@@ -142,10 +142,10 @@ class ChunkedGroups(GroupsInMemory):
             end: how far the batch has folded.
             seed: the rebuild whose seed the state began with; empty: none.
         """
-        content = _ENCODER.encode(_Content(shard, self._changed))
+        content = _ENCODER.encode(_ChunkContent(shard, self._changed))
         counts = len(shard.blob) + sum(map(len, shard.buffer)) + sum(len(key) + len(self[key]) for key in self)
         replaces = self._size + len(content) > REPLACED_AT * counts + SMALL or not self._size
         if replaces:
-            content = _ENCODER.encode(_Content(shard, dict(self)))
+            content = _ENCODER.encode(_ChunkContent(shard, dict(self)))
         packed = b2a_base64(_CODEC.compress(content, asbytes=True), newline=False).decode("ascii")
         return Appended(Chunk(*end, seed, len(content), packed), replaces)

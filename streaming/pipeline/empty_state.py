@@ -1,7 +1,7 @@
 """An operator's state without any group, for a checkpoint whose own state can't be read.
 
 Only Spark writes the form of its state store. So the operator runs for one batch without a row, under a checkpoint of
-its own; what that leaves becomes the version with which the next batch begins. The rows go on from the seeds of a
+its own; what that leaves becomes the version with which the next batch begins. The rows continue from the seeds of a
 rebuild (`streaming.pipeline.rebuild.seed`).
 """
 
@@ -19,7 +19,7 @@ from checkpoints.state_files import STATE, version_of_state
 from streaming.pipeline.operator import effects_of
 
 _AS_SNAPSHOTS = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
-"""Only the name of a snapshot has the version; changes would be needed since the first version."""
+"""Setting that writes snapshots: only their names have the version; changes would be needed since the first one."""
 _BYTES = tuple(f"CAST(CAST(value AS STRING) AS BINARY) AS {name}" for name in ("key", "value"))
 
 

@@ -40,7 +40,7 @@ _MEND = "make it with `rebalance-watch job pack`"
 _RELEASE = "rebalance-watch-release"
 """The first file of the archive: the release that packed it, and the version of Python."""
 _COMPRESSION = 3
-"""Of 9: half a minute faster than the default, and 4 % larger."""
+"""The level of 9: half a minute faster than the default, and 4 % larger."""
 
 
 def pack(target: Path) -> Path:

@@ -56,7 +56,7 @@ _STATUS_SECONDS = 1.0
 _STOP_SECONDS_MAX = 60
 """How long a batch may take to finish when the job stops; then it is interrupted, and the next start repeats it."""
 _DID_NOT_STOP = "failed to stop within"
-"""By which Spark names a query that goes on although it was interrupted (spark.sql.streaming.stopTimeout)."""
+"""Text in Spark's error about a query that does not stop when interrupted (spark.sql.streaming.stopTimeout)."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class JobListener:
-    """What the job calls while it starts and runs."""
+    """Callbacks of the job while it starts and runs."""
 
     on_progress: Callable[[str], None] = lambda _: None
-    """With a query that has ended a batch or waits for rows; for a query that waits, about once a second."""
+    """Called with a query that has ended a batch or waits for rows; for a query that waits, about once a second."""
     on_restart: Callable[[str, str], None] = lambda *_: None
-    """With a query that is started again, and a sentence."""
+    """Called with a query that is started again, and a sentence."""
     on_wait: Callable[[str], None] | None = None
-    """With another run that works on the same checkpoints, about twice a second; None: do not start then."""
+    """Called with another run that works on the same checkpoints, twice a second; None: do not start then."""
 
 
 _SILENT = JobListener()
@@ -202,7 +202,7 @@ class Running:
             raise _did_not_start(str(error), self._logs) from error
 
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
-        """Start a query again that lost a worker, executors, Kafka or a race; it goes on after the last recorded batch.
+        """Start a query again that lost a worker, executors, Kafka or a race: after its last recorded batch.
 
         The first start is made at once, further ones in a row after growing pauses: what kills workers, such as a lack
         of memory, or lets them come too late, may last for minutes.
@@ -301,7 +301,7 @@ def running(
         with alive(logs), watch, made as job:
             yield job
         if available_now:  # the whole log of the checkpoints, and not of another one
-            watch.look()
+            watch.inspect()
 
 
 def _check_standby(settings: Settings, listener: JobListener) -> None:
@@ -461,7 +461,7 @@ def _stop(queries: list[StreamingQuery], *, at_once: bool = False) -> None:
     """Stop each query between two batches; if batches follow each other without a pause, at the next one's start.
 
     Raises:
-        UserError: a query goes on although it was interrupted, as in a write to a storage that hangs.
+        UserError: a query does not stop when interrupted, as in a write to a storage that hangs.
     """
     deadline = time.monotonic() + (0 if at_once else _STOP_SECONDS_MAX)
     hung = []

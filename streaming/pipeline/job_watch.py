@@ -1,8 +1,8 @@
 """Watch a running job: a log that was created again, and what the failure of a query means.
 
 A log that is deleted and created again has other rows at the same offsets. Spark notices only that a log ends before
-what it has read. A topic that has grown past that, or files that have the names of those that were read, it would go on
-with, and skip what is before.
+what it has read. If a topic has grown past that, or files have the names of those that were read, Spark would continue
+and skip what is before.
 """
 
 import re
@@ -49,7 +49,7 @@ class LogWatch:
         if self._error is not None:
             raise self._error
 
-    def look(self, away_looks_max: int = _AWAY_LOOKS_MAX) -> None:
+    def inspect(self, away_looks_max: int = _AWAY_LOOKS_MAX) -> None:
         """Look at the log now; a Kafka that does not answer says nothing.
 
         Args:
@@ -72,7 +72,7 @@ class LogWatch:
         Raises:
             UserError: the log is another one, or is gone.
         """
-        self.look(away_looks_max=1)
+        self.inspect(away_looks_max=1)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -85,7 +85,7 @@ class LogWatch:
     def _watch(self) -> None:
         while not self._ended.wait(LOOK_SECONDS):
             try:
-                self.look()
+                self.inspect()
             except UserError as error:
                 self._error = error
                 return

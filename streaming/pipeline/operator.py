@@ -38,7 +38,7 @@ from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table, rejecte
 from streaming.pipeline.rebuild.seed import read_seed
 
 _LOG = logging.getLogger(__name__)
-"""In a Python worker: it writes warnings to standard error, which is Spark's log in the runtime root."""
+"""The log of a Python worker: it writes warnings to standard error, which is Spark's log in the runtime root."""
 STATE_LOST = "state_lost"
 TOO_MANY_SOURCES = "too_many_sources"
 """The reasons of rows in `telemetry_rejected` that the operator writes."""

@@ -80,7 +80,7 @@ def _shown(properties: JavaProperties) -> dict[str, str]:
 
 
 def _is_reference(name: str, value: str) -> bool:
-    """Return whether a property refers to a config provider, or describes one: these the client resolves but once."""
+    """Return whether a property refers to a config provider, or describes one: the client resolves these only once."""
     return name.startswith(_PROVIDERS) or value.startswith("${")
 
 

@@ -47,9 +47,9 @@ class SparkProperties(NamedTuple):
     """The properties of a session."""
 
     visible: dict[str, str]
-    """Those that hold no secret, without those that [spark] gives."""
+    """Properties that hold no secret, without those of [spark]."""
     hidden: dict[str, str]
-    """Those that may hold a secret: those of [spark], and the executors' environment variables."""
+    """Properties that may hold a secret: those of [spark], and the executors' environment variables."""
 
 
 def spark_properties(settings: Settings, logs: Path) -> SparkProperties:
@@ -188,7 +188,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
 
 
 def _quoted(option: str) -> str:
-    """Return an option of Java as one word, whatever is in it."""
+    """Return an option of Java quoted as one word."""
     escaped = _escaped(option, '"')
     return f'"{escaped}"' if {" ", "'", '"'} & set(option) else option
 

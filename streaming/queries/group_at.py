@@ -21,7 +21,7 @@ class GroupAt(NamedTuple):
     cluster: str
     group: str
     instant: int
-    """In epoch milliseconds; `INT64_MAX` is now."""
+    """The instant in epoch milliseconds; `INT64_MAX` is now."""
 
     @property
     def at(self) -> int | None:

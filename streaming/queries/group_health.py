@@ -55,7 +55,7 @@ def health_over(
 def _silences(heard: Sequence[Row], since: int, until: int, valid_ms: int) -> list[_Span]:
     """Return when a cluster was not heard for so long that its telemetry had stopped, as `present.last_heard` judges.
 
-    Where no source was heard just before, rows of state alone show that telemetry goes on.
+    Where no source was heard just before, rows of state alone show that telemetry continues.
     """
     reports = [(since - valid_ms,) * 2, *((row["first"], row["last"]) for row in heard), (until,) * 2]
     sources = [row["last"] for row in heard if row["is_source"]]

@@ -108,7 +108,7 @@ class LastGroupState(NamedTuple):
 
     @property
     def without_owner(self) -> WithoutOwner:
-        """What a queue of the group without a known owner is."""
+        """Return what a queue of the group without a known owner is."""
         sharing = self.coverage.sharing
         return without_owner(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
 

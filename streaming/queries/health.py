@@ -1,4 +1,4 @@
-"""Health, severity, and what a queue without an owner is: order, labels and numbers for every face."""
+"""Health, severity, and kinds of queues without an owner: order, labels and numbers for pages, CLI and REST."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -11,7 +11,7 @@ from streaming.queries.labels import NOT_KNOWN
 
 
 class WithoutOwner(Enum):
-    """What a queue is that has no known owner."""
+    """The meaning of a queue that has no known owner."""
 
     UNASSIGNED = "UNASSIGNED"
     """It should have an owner: each queue of the group has one."""
@@ -20,7 +20,7 @@ class WithoutOwner(Enum):
     SHARED = "SHARED"
     """Clients pop it together."""
     UNKNOWN = "UNKNOWN"
-    """Telemetry does not show who has it."""
+    """Telemetry does not show its owner."""
 
     @property
     def label(self) -> str:
@@ -58,7 +58,7 @@ Severity: TypeAlias = rule.Severity
 
 
 class Level(NamedTuple):
-    """How a health status or a severity is ordered and shown."""
+    """The order and the appearance of a health status or a severity."""
 
     rank: int
     """0 is the worst."""

@@ -344,7 +344,7 @@ def queues_per_client(sizes: Sequence[int], unassigned: int = 0) -> str:
 
 
 def checked(column: str | None, expectation: str) -> str:
-    """Say what a check of the data is about: columns, or the rows as a whole, and what is expected of them.
+    """Describe a check of the data: its columns, or the rows as a whole, and the expectation.
 
     Of a suite that can't be run: "suite".
     """

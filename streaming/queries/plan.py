@@ -96,7 +96,7 @@ class Departure(QueryResult):
 
     @property
     def bound(self) -> str:
-        """How long a queue waits at most before another client may take it."""
+        """Return how long a queue waits at most before another client may take it."""
         most = self.noticed_ms_max + (self.lock_ms_max or 0)
         if not most and self.lock_ms_max is not None:
             return gettext("at once")
@@ -106,7 +106,7 @@ class Departure(QueryResult):
 
     @property
     def reason(self) -> str:
-        """Why it takes that long."""
+        """Return why it takes that long."""
         said = gettext(_REASONS[self.way])
         if not self.lock_ms_max:
             return said

@@ -52,7 +52,7 @@ _AGE_STEP_MS = 5_000
 
 
 class Heard(NamedTuple):
-    """When telemetry was last heard by an instant; times in epoch milliseconds, durations in milliseconds."""
+    """The last telemetry that was heard by an instant; times in epoch milliseconds, durations in milliseconds."""
 
     last: int
     """The time of the newest row."""
@@ -67,12 +67,12 @@ class Heard(NamedTuple):
 
     @property
     def is_silent(self) -> bool:
-        """Whether telemetry had stopped: the state at the instant is unknown."""
+        """Return whether telemetry had stopped: the state at the instant is unknown."""
         return self.instant - self.last >= self.silent_after
 
     @property
     def is_stale(self) -> bool:
-        """Whether so little was heard lately that the state may have changed unseen; also if telemetry had stopped."""
+        """Return whether the state may have changed unseen: little or no telemetry was heard lately."""
         return self.is_silent or self.instant - self.last >= self.stale_after
 
 
@@ -80,11 +80,11 @@ class HistoryBounds(NamedTuple):
     """The beginning and end of history, and what had been heard by the instant that is shown."""
 
     first: int
-    """In epoch milliseconds."""
+    """The first instant, epoch milliseconds."""
     heard: Heard
-    """By now."""
+    """The telemetry heard by now."""
     at: Heard | None = None
-    """By a requested instant; None: now is shown."""
+    """The telemetry heard by a requested instant; None: now is shown."""
 
     @property
     def last(self) -> int:
@@ -93,7 +93,7 @@ class HistoryBounds(NamedTuple):
 
     @property
     def silent(self) -> bool:
-        """Whether telemetry has stopped: the current state is unknown."""
+        """Return whether telemetry has stopped: the current state is unknown."""
         return self.heard.is_silent
 
     @property
@@ -103,7 +103,7 @@ class HistoryBounds(NamedTuple):
 
     @property
     def at_instant(self) -> Heard:
-        """What had been heard by the instant that is shown."""
+        """Return what had been heard by the instant that is shown."""
         return self.heard if self.at is None else self.at
 
     def nearest(self, at: int) -> int:
@@ -159,7 +159,7 @@ class HistoryBounds(NamedTuple):
 def last_heard(model: ReadModel, last: int, now: int, cluster: str | None = None) -> Heard:
     """Return when telemetry was last heard by an instant.
 
-    Without polls and without the archive only the rows of state show that telemetry goes on.
+    Without polls and without the archive only the rows of state show that telemetry continues.
 
     Args:
         model: the tables.
@@ -201,7 +201,7 @@ def _heard_by(model: ReadModel, at: int) -> Heard:
 
 
 class Freshness(NamedTuple):
-    """How well known a group is at the instant that is shown."""
+    """The age of what is known of a group at the instant that is shown."""
 
     age_ms: int
     """The age of the newest telemetry of its cluster; milliseconds."""
@@ -212,7 +212,7 @@ class Freshness(NamedTuple):
 
 
 class SilenceByCluster:
-    """What had been heard of groups by an instant."""
+    """The telemetry that had been heard of groups by an instant."""
 
     def __init__(self, model: ReadModel, at: int | None, groups: Iterable[tuple[str, int]]) -> None:
         """Ask when each cluster was last heard.
@@ -232,7 +232,7 @@ class SilenceByCluster:
         self._heard = {cluster: last_heard(model, last, self._at, cluster) for cluster, last in newest.items()}
 
     def of(self, cluster: str, last: int) -> Freshness:
-        """Return how well known a group is whose last row has this time, epoch milliseconds."""
+        """Return the freshness of a group whose last row has this time, epoch milliseconds."""
         heard, own = self._heard[cluster], _by_state(last, self._at, self._interval)
         silent_since = heard.last if heard.is_silent else last if own.is_silent else None
         counted = heard if silent_since in {None, heard.last} else own

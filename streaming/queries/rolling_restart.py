@@ -68,7 +68,7 @@ class RollingRestart(QueryResult):
 
     @property
     def sentences(self) -> list[str]:
-        """What it moves, in sentences."""
+        """Return what the step moves, in sentences."""
         each = labels.pause(self.pause_ms, at_most=self.pause_is_at_most)
         cost = gettext(
             "Each move pauses its queue for {pause}, the median of {moves} measured ones; duplicates if overlapped: "

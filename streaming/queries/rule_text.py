@@ -75,7 +75,7 @@ ABOUT = (
 
 
 class SubCauseText(QueryResult):
-    """What a sub-cause of an incident means, and what to do first."""
+    """The meaning of a sub-cause of an incident, and what to do first."""
 
     sub_cause: str = Field(description="Empty: none.")
     what: str

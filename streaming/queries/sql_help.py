@@ -1,4 +1,4 @@
-"""What helps to write SQL: the tables, views and functions with their columns, and questions that are filled in."""
+"""Help for writing SQL: the tables, views and functions with their columns, and questions that are filled in."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ class Relation(NamedTuple):
 
 
 class SqlSchema(NamedTuple):
-    """What a query may ask."""
+    """The tables, views and functions that a query may use."""
 
     tables: tuple[Relation, ...]
     views: tuple[Relation, ...]

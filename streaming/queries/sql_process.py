@@ -30,7 +30,7 @@ _TOO_LARGE: Final = marked(
 
 
 class SqlAnswer(NamedTuple):
-    """What a query has found."""
+    """The result of a query."""
 
     content: bytes
     """A `SqlResult` as JSON."""
@@ -90,11 +90,11 @@ class SqlProcess:
 
     @property
     def closed(self) -> bool:
-        """Whether the process has ended."""
+        """Return whether the process has ended."""
         return self._connection.closed or self._process.poll() is not None
 
     def kill(self) -> None:
-        """End the process, whatever it does, from any thread: a query that runs there fails."""
+        """End the process from any thread, also while it works: a query that runs there fails."""
         self._process.kill()
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ _PATIENCE_SECONDS: Final = 1.0
 
 
 class SqlPool:
-    """Up to `limits.SQL_QUERIES` processes. Each is started when it is first needed, and at once after it was ended."""
+    """A pool of `limits.SQL_QUERIES` processes. Each is started when it is first needed, and after it was ended."""
 
     def __init__(self, tables: Place) -> None:
         self._tables = tables

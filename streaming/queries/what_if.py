@@ -27,13 +27,13 @@ from streaming.queries.results import Group, Queue
 from streaming.tables.reader import ReadModel
 
 _DIGITS = 18
-"""Of a longer number at the end of a client's name, only so many are counted on."""
+"""Digits at the end of a client's name that count on to the next name."""
 
 Owners = Mapping[MessageQueue, str | None]
 
 
 class Prediction(NamedTuple):
-    """What a group's owners would be under each strategy."""
+    """The owners that a group would have under each strategy."""
 
     own: str
     """The name of the group's own strategy."""
@@ -116,7 +116,7 @@ def silence(model: ReadModel, at: int | None) -> Iterator[str]:
 
 
 def warnings_of(now: Group, queues: Sequence[Queue], own: str, strategies: Mapping[str, Known]) -> Iterator[str]:
-    """Yield what is not well known of a group, in sentences."""
+    """Yield what is uncertain about a group, in sentences."""
     coverage = now.coverage
     if now.health == "UNKNOWN":
         reason = labels.reason(now.health_reason) or gettext("no telemetry")
@@ -188,7 +188,7 @@ def _refuse_crowd(clients: int) -> None:
 
 
 def newcomers(members: Sequence[str], number: int) -> list[str]:
-    """Return names for new clients: that of the last member with a higher number, so that they sort as its peers do."""
+    """Return names for new clients: the last member's name with higher numbers, so that they sort after it."""
     last = members[-1] if members else "client-0"
     number_at_end = len(last) - min(len(last) - len(last.rstrip(digits)), _DIGITS)
     stem = last[:number_at_end]

@@ -1,4 +1,4 @@
-"""What is left to do until there are consumer groups: requirements, telemetry, job."""
+"""Steps that are left until there are consumer groups: requirements, telemetry, job."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from streaming.log.open import has_telemetry
 
 State = Literal["done", "todo", "wrong", "checking"]
 _DOCTOR_SECONDS_MAX = 60
-_AGAIN = {"doctor": 30.0, "telemetry": 5.0, "job": 1.0}
+_VALID_SECONDS = {"doctor": 30.0, "telemetry": 5.0, "job": 1.0}
 """The time for which what was found of a step holds, in seconds; requirements that are met stay so."""
 _COMMANDS = {
     "doctor": "rebalance-watch doctor",
@@ -44,11 +44,11 @@ class FirstRun:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._looks = {"doctor": self._doctor, "telemetry": self._telemetry, "job": self._job}
-        self._steps = {name: FirstRunStep(name, "checking", Later("Checking …")) for name in self._looks}
-        self._due = dict.fromkeys(self._looks, 0.0)
+        self._checks = {"doctor": self._doctor, "telemetry": self._telemetry, "job": self._job}
+        self._steps = {name: FirstRunStep(name, "checking", Later("Checking …")) for name in self._checks}
+        self._due = dict.fromkeys(self._checks, 0.0)
 
-    def look(self) -> tuple[FirstRunStep, ...]:
+    def current_steps(self) -> tuple[FirstRunStep, ...]:
         """Return the steps as last looked at, in order; those that are due are looked at in the background."""
         for name, due in self._due.items():
             if time.monotonic() >= due:
@@ -57,10 +57,10 @@ class FirstRun:
         return tuple(self._steps.values())
 
     def _update(self, name: str) -> None:
-        step = self._looks[name]()
+        step = self._checks[name]()
         is_done = step.state == "done"
         self._steps[name] = step if is_done else step._replace(command=step.command or _COMMANDS[name])
-        self._due[name] = math.inf if is_done and name == "doctor" else time.monotonic() + _AGAIN[name]
+        self._due[name] = math.inf if is_done and name == "doctor" else time.monotonic() + _VALID_SECONDS[name]
 
     def _doctor(self) -> FirstRunStep:
         """Run `doctor` as the user would: its checks belong to the command line, and import what this process lacks."""

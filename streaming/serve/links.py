@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from streaming.base.times import written
 
 LOGOUT_PATH = "/logout"
-"""To which a form is sent to sign out."""
+"""The address to which a form is sent to sign out."""
 _prefix: ContextVar[str] = ContextVar("prefix", default="")
 
 

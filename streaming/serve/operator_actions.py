@@ -1,10 +1,10 @@
-"""The audit trail: what people and programs did about the alerts of incidents, or by SQL, done or not, as a table.
+"""The audit trail: a table of the actions of people and programs on alerts and by SQL, done or refused.
 
 The row of an action is appended by the process that handled it, in a commit of its own, as `alert_controls` is: any
 number of processes append, and none reads before it does, so no commit conflicts with those of the job or of
 `maintain`. What can't be recorded is not done.
 
-SQL is answered all the same, and as fast: its row is only kept in memory before the answer, and the rows of some
+SQL is answered even then, and as fast: its row is only kept in memory before the answer, and the rows of some
 seconds are appended in one commit, so a program that asks all the time adds a commit every few seconds, and not one for
 each query. While the table can't be written, rows wait, up to a limit; those of the last seconds are lost if the
 process is killed.
@@ -32,11 +32,11 @@ Source: TypeAlias = Literal["PAGE", "REST", "MCP", "CLI"]
 Action: TypeAlias = Literal["ACKNOWLEDGE", "SILENCE", "UNSILENCE", "CLOSE", "REOPEN"]
 Result: TypeAlias = Literal["DONE", "REFUSED", "FAILED"]
 CHARACTERS_MAX = 1_000
-"""Of each text: they come from outside."""
+"""Maximum length of each text: they come from outside."""
 
 
 class Actor(NamedTuple):
-    """Who does something, and by what."""
+    """The author of an action, and the interface that they used."""
 
     subject: str
     name: str
@@ -48,7 +48,7 @@ class Recording:
 
     def __init__(self, target: str) -> None:
         self.target = target
-        """To what: as it was named, until it is found."""
+        """The target: as it was named, until it is found."""
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def kept(text: str, characters: int = CHARACTERS_MAX) -> str:
 
 _LOG = logging.getLogger(__name__)
 QUERY_CHARACTERS: Final = 4_000
-"""Of a query that are stored: whole queries as people write them, not lists of values that a program has filled in."""
+"""Length of a query that is stored: whole queries of people, not lists of values that a program has filled in."""
 ROWS_MAX: Final = 1_000
 """How many rows wait at most."""
 _WRITE_SECONDS: Final = 5.0
@@ -137,7 +137,7 @@ class SqlActions:
         self._table = tables / TABLE
         self._writing = Lock()
         self._changing = Lock()
-        """Of what follows."""
+        """Guards the fields below."""
         self._waiting: list[OperatorAction] = []
         self._lost = 0
         """How many rows had no place since the last write that succeeded."""

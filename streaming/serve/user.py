@@ -1,4 +1,4 @@
-"""Who asks: the person who has signed in, or a program; set by the gate for the time of a request."""
+"""The user of a request: the person who has signed in, or a program; set by the gate for the time of a request."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ from streaming.base.sections.web import Role
 
 
 class User(NamedTuple):
-    """Who asks, and what that person or program may do."""
+    """The author of a request, and what that person or program may do."""
 
     subject: str
-    """What identifies a person for the identity provider or the proxy; ``token``: who has the token; empty: someone on
+    """The id of a person at the identity provider or the proxy; ``token``: a holder of the token; empty: someone on
     this machine, where nobody signs in."""
     name: str
     """The name of the person who has signed in; empty: nobody has."""
@@ -24,12 +24,12 @@ class User(NamedTuple):
 
     @property
     def is_operator(self) -> bool:
-        """Whether the user may act, and run SQL."""
+        """Return whether the user may act, and run SQL."""
         return self.role == "operator"
 
     @property
     def refusal(self) -> str:
-        """Why the user may not act."""
+        """Return why the user may not act."""
         return gettext("Only an operator may do this, and {name} is a viewer.", name=self.name)
 
     def check_operator(self) -> None:
@@ -43,9 +43,9 @@ class User(NamedTuple):
 
 
 NOBODY = User("", "", "operator")
-"""Who asks where nobody signs in."""
+"""The user where nobody signs in."""
 BY_TOKEN = User("token", "", "operator")
-"""Who has sent the token."""
+"""The program that has sent the token."""
 _user: ContextVar[User] = ContextVar("user", default=NOBODY)
 
 

@@ -13,7 +13,7 @@ from threading import Thread
 
 _READ_BYTES = 4096
 _LOOK_SECONDS = 0.1
-_AGAIN_SECONDS = 120.0
+_REPEAT_SECONDS = 120.0
 """After this time the process is asked again, which ends most commands at once."""
 
 
@@ -32,7 +32,7 @@ def _wait() -> None:
         while signal.getsignal(signal.SIGTERM) == signal.SIG_IGN:  # as while Spark starts
             time.sleep(_LOOK_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(_AGAIN_SECONDS)
+        time.sleep(_REPEAT_SECONDS)
 
 
 def _is_read(descriptor: int) -> bool:

@@ -27,7 +27,7 @@ class RestartPolicy:
     settled_ms: int = 300_000
     """After running for this long a program gets the first pause again."""
     failures_max: int = 5
-    """With so many failures within `within_ms` a program keeps failing, until it has settled."""
+    """Failures within `within_ms` after which a program counts as failing, until it has settled."""
     within_ms: int = 600_000
     failing_ms: int = 300_000
     """The pause of a program that keeps failing for another reason than a server that does not answer."""

@@ -149,14 +149,14 @@ def type_name(kind: ColumnType) -> str:
 
 
 def relations() -> dict[str, str]:
-    """Return the views, and the functions with their parameters, each with what a row of it is."""
+    """Return the views, and the functions with their parameters, each with the meaning of a row."""
     found = {name: definition_meaning(name) for name in VIEWS}
     found |= {f"{name}({', '.join(of)})": definition_meaning(name) for name, of in FUNCTIONS.items()}
     return dict(sorted(found.items()))
 
 
 def definition_meaning(name: str) -> str:
-    """Return the comment that a view or a function begins with: what a row of it is."""
+    """Return the comment with which a view or a function begins: the meaning of a row."""
     if name in _GENERATED:
         return _GENERATED[name]
     folder = "functions" if name in FUNCTIONS else "views"

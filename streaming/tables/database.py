@@ -29,7 +29,7 @@ warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C through while DuckDB works, which makes errors of its own of it: whoever reports errors would eat it.
+    """Let Ctrl-C end the work of DuckDB, which turns it into an error of its own that would be reported as such.
 
     Raises:
         KeyboardInterrupt: there was Ctrl-C.

@@ -101,7 +101,7 @@ def _refusal(delta: DeltaTable, what: str, verb: str) -> UserError:
 
 
 _WRITERS, _COMMITS = 2, 3
-"""Of the check of a store: of six commits a store without conditions keeps three."""
+"""Size of the check of a store: of six commits a store without conditions keeps three."""
 _SENTENCES = (
     (("NoSuchBucket",), "There is no bucket {bucket} at {at}: create it, or correct its name in [storage]."),
     (

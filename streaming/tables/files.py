@@ -35,7 +35,7 @@ class File(NamedTuple):
     """One file of a snapshot."""
 
     path: str
-    """As in the log: relative to the table, and URL-encoded."""
+    """The path in the log: relative to the table, and URL-encoded."""
     size: int
     rows: int
     """0 if the log has no statistics."""
@@ -124,7 +124,7 @@ def delta_time(time_ms: int) -> str:
 
 
 def _day_in_path(folder: Path, column: str) -> str:
-    """Return the SQL for the value of the only partition column, a day: it is in the first folder, ``column=value``."""
+    """Return the SQL for the day of a partition: the value in the name of the first folder, ``column=value``."""
     return f"substring(filename, {len(f'{folder}/{column}=') + 1}, {_DAY_LENGTH})"
 
 

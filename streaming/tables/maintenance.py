@@ -57,7 +57,7 @@ ROW_GROUP_ROWS = 8_192
 MARK = "rebalance_watch.maintenance"
 """Marks the commits in the table's history: Delta calls them writes, but nothing was appended."""
 _SPARKS_CHECKPOINT_INTERVAL = 10
-"""That of a table without the property."""
+"""The interval of a table without the property."""
 _MEANWHILE = "The files of {} were rewritten by another process meanwhile: try again."
 
 _ORDER = {
@@ -85,14 +85,14 @@ PRUNED = tables_of(Operation.MAINTAIN_OLDER, CommitKind.DELETE)
 
 @dataclass(frozen=True)
 class Limits:
-    """How long rows and old versions are kept."""
+    """The time for which rows and old versions are kept."""
 
     rows_since: int | None = None
     """Drop rows of `PRUNED` that are older (epoch milliseconds); None: drop none."""
     replaced_ms: int = DAY_MS
     """How long replaced files are kept: longer than any reader needs one version of a table."""
     versions_days: int | None = None
-    """For how many days the log keeps former versions; None: as the table's properties say."""
+    """Days for which the log keeps former versions; None: as the table's properties say."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _PLACE = ("topic", "queue_id")
 
 
 class Seen(NamedTuple):
-    """Whose rows a function of an instant reads: three of four answers are clients', and most queries need one kind."""
+    """The source whose rows a function of an instant reads: three of four are clients', most queries need one."""
 
     only: str
     """The condition for a row."""
@@ -71,7 +71,7 @@ _AGO, _SOON = f"epoch_ms(instant) - {LOOK_BACK_MS}", "epoch_ms(instant) + 300000
 
 
 class UnnestDialect(NamedTuple):
-    """How an engine unnests arrays."""
+    """The expressions by which an engine unnests arrays."""
 
     element: str
     """An element of the array ``{0}``."""

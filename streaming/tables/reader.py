@@ -48,7 +48,7 @@ _QUERIES = 1_000
 
 _ALL = frozenset({*TABLES, *VIEWS, *FUNCTIONS})
 _LISTS = re.compile(r"\b(show|describe|desc)\b", re.IGNORECASE)
-"""In a query that lists all that is defined, as SHOW TABLES does."""
+"""Statements that list all that is defined, as SHOW TABLES does."""
 _SHOW_FUNCTIONS = re.compile(r"\s*show\s+functions\s*;?\s*", re.IGNORECASE)
 
 Parameters = Sequence[object] | Mapping[str, object]
@@ -64,7 +64,7 @@ class SqlRows(NamedTuple):
 
 
 class ReadModel:
-    """The tables as of the last `refresh`, for users' SQL and for the queries of reports.
+    """The tables at the last `refresh`, for users' SQL and for the queries of reports.
 
     Snapshots are taken in the reverse of the order in which the job appends: an incident that is visible has its
     evidence in the other tables.
@@ -145,7 +145,7 @@ class ReadModel:
                 self._views.append(TableView(self._tables, table))
                 self._unseen.add(self._views[-1])
             for view in self._views:
-                if view.look():
+                if view.fetch_newer():
                     self._unseen.add(view)
             if self._unseen or not self._keeps:
                 shown = [view for view in self._views if view in self._unseen or not self._keeps]
@@ -261,7 +261,9 @@ class ReadModel:
             read = tables_in(query)
             fault = self._fault([view for view in self._views if view.name in read], error)
             hint = meant(str(error), query, partial(relation_columns, self._database))
-            raise fault or QueryError(gettext("The query failed: {error}", error=f"{_said(error)}{hint}.")) from None
+            raise fault or QueryError(
+                gettext("The query failed: {error}", error=f"{_message_of(error)}{hint}.")
+            ) from None
         except RuntimeError as error:
             if str(error) != CTRL_C:
                 raise
@@ -338,7 +340,7 @@ def _functions() -> "pa.Table":
     return pa.Table.from_pylist(rows)
 
 
-def _said(error: duckdb.Error) -> str:
+def _message_of(error: duckdb.Error) -> str:
     """Return what DuckDB says of an error, with the names that may be meant."""
     lines = str(error).splitlines()
     meant = [line.strip() for line in lines[1:] if line.startswith(_MEANT)]
@@ -376,7 +378,7 @@ def _opened(tables: Place) -> list[TableView]:
     with ThreadPoolExecutor(len(names)) as pool:
         views = [view for view in pool.map(partial(_open, tables), names) if view is not None]
     for view in views:
-        view.look()
+        view.fetch_newer()
     return views
 
 

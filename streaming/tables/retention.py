@@ -1,4 +1,4 @@
-"""Which rows stay when old ones are dropped: the last state of everything that something still refers to.
+"""The rows that stay when old ones are dropped: the last state of everything that something still refers to.
 
 Rows go by age, but entities as a whole. A group is referred to by an incident that was open at the limit or later, by a
 queue that a client still owns, and by any newer row of its own. Of such a group the last expired row stays, and that of

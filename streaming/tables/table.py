@@ -50,7 +50,7 @@ class TableView:
         """Delta's version of the snapshot."""
         self.refused: UserError | None = None
         """Why its rows can't be shown, because it has features of Delta that are not handled; None: they can."""
-        self._take()
+        self._take_snapshot()
         self.shown_files: Sequence[File] = ()
         """The files of the snapshot that the view shows."""
         self._kept: dict[str, int] = {}
@@ -65,7 +65,7 @@ class TableView:
         self._fetched: tuple[int, float] | None = None
         """The version whose files were fetched last, and when."""
 
-    def look(self) -> bool:
+    def fetch_newer(self) -> bool:
         """Return whether there is a newer version, for `show`; if that fails, the next call finds it again."""
         if self._folder.is_copy and not self._may_be_newer():
             return False
@@ -73,10 +73,10 @@ class TableView:
             self._delta.update_incremental()
         if self._delta.version() == self.version:
             return False
-        self._take()
+        self._take_snapshot()
         return True
 
-    def _take(self) -> None:
+    def _take_snapshot(self) -> None:
         """Take the version that is open as the snapshot."""
         try:
             check_readable(self._delta)
@@ -96,7 +96,7 @@ class TableView:
 
     @property
     def is_here(self) -> bool:
-        """Whether a query can read the files that are shown."""
+        """Return whether a query can read the files that are shown."""
         if not self._is_shown or not self._folder.is_copy:
             return self._is_shown
         return self._fetched is not None and time.monotonic() - self._fetched[1] < _FETCHED_SECONDS
@@ -152,7 +152,7 @@ class TableView:
         return dropped_before(self._delta, self.name)
 
     def fault(self) -> UserError | None:
-        """Return why it can't be read: it is refused, or one of its files is damaged; None: it can, or has copies."""
+        """Return why the table can't be read: it is refused, or a file is damaged; None: it can be, or has copies."""
         if self.refused is not None:
             return self.refused
         return None if self._folder.is_copy else fault_in(self.name, self._folder.path, self._files)

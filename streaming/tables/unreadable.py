@@ -21,7 +21,7 @@ _PATH = re.compile(r"(?:file|on) \"?(/[^\"\n]+)")
 _LAYERS = re.compile(r"(\x1b\[\d+m|\s|↳)+")
 """What delta-rs puts between the errors of its layers."""
 _BACKTRACE = re.compile(r"\n\s+0: ")
-"""Where delta-rs begins to list its own calls, if RUST_BACKTRACE is set."""
+"""The place at which delta-rs begins to list its own calls, if RUST_BACKTRACE is set."""
 _LENGTH = 300
 
 
@@ -30,7 +30,7 @@ class TableFile(Protocol):
 
     @property
     def path(self) -> str:
-        """As in the log: relative to the table, and URL-encoded."""
+        """The path as in the log: relative to the table, and URL-encoded."""
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""The former versions of a table: by time travel, by another system's stream that is behind, and what each changed.
+"""Former versions of a table: time travel, streams of other systems that are behind, and the changes of each version.
 
 A version needs its commits in Delta's log, and the files that later versions have replaced. Both are kept equally long
 (`tables.versions_days`). A job makes up to one commit a second, so what grows with the commits is kept small: each
@@ -22,9 +22,9 @@ from streaming.tables.delta import folder_of
 from streaming.tables.folder import TableFolder
 
 WRITER = "rebalance-watch"
-"""With which ``userMetadata`` begins in the commits that name their operation."""
+"""The beginning of ``userMetadata`` in the commits that name their operation."""
 USER_METADATA = "userMetadata"
-"""Where a commit says what it was, for ``DESCRIBE HISTORY``: delta-rs lets nobody choose the operation."""
+"""The field in which a commit names its operation, for ``DESCRIBE HISTORY``: delta-rs lets nobody choose it."""
 _NAMED = re.compile(rf"{WRITER} ({'|'.join(sorted(Operation, key=len, reverse=True))}): ")
 _COMMIT = re.compile(r"\d{20}\.json")
 
@@ -88,9 +88,9 @@ CLEANUP_COMMITS = 1_000
 """Without `maintain`, every so many commits remove what the log need not keep. delta-rs would do it after each one, and
 list the whole log for it: with 87,000 commits in it an append took 1.8 s instead of 0.4 s."""
 CHECKPOINT_COMMITS = 1_000
-"""Of older checkpoints of the log one in so many commits is kept. Who opens a version reads the commits after it."""
+"""Commits between the older checkpoints of the log that are kept. Opening a version reads the commits after one."""
 _NEWEST = 180
-"""So many checkpoints are kept anyway, those of the last hour if there is a commit a second: somebody may read one."""
+"""Number of checkpoints that are always kept, those of the last hour with a commit a second: they may be in use."""
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 

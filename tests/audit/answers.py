@@ -125,7 +125,7 @@ class Api:
 
 
 class ShownIncident(NamedTuple):
-    """When an incident began and ended; None: it is open."""
+    """The begin and end of an incident; None: it is open."""
 
     code: str
     place: Place
@@ -215,7 +215,7 @@ def rows(root: Path) -> list[Row]:
 
 
 class ShownProgress(NamedTuple):
-    """What a row of a broker's answer or of a hook says of a queue in the progress table; None: nothing."""
+    """One queue in a row of a broker's answer or of a hook in the progress table; None: nothing."""
 
     place: Place
     queue: Queue

@@ -31,12 +31,12 @@ def compare_progress(result: Result, reading: Reading, progress: Iterable[ShownP
 
 def _compare_hook_row(result: Result, reading: Reading, row: ShownProgress) -> None:
     """Compare a hook's row with the calls until then; a newest offset that is below the others is left out."""
-    shown = {name: getattr(row, name) for name in _OF_HOOK} | {"at_least": row.at_least}
+    ours = {name: getattr(row, name) for name in _OF_HOOK} | {"at_least": row.at_least}
     raw = [_values(seen, row.former or 0) for seen in reading.hook_calls.at(row.place, row.queue, row.time)]
-    nearest = min(raw, key=lambda one: sum(one[name] != shown[name] for name in shown))
-    for name in shown:
-        differs = Difference(f"hook row: {name}", row.time, row.place, named(row.queue), shown[name], nearest[name])
-        result.check(shown[name] == nearest[name], differs)
+    nearest = min(raw, key=lambda one: sum(one[name] != ours[name] for name in ours))
+    for name in ours:
+        differs = Difference(f"hook row: {name}", row.time, row.place, named(row.queue), ours[name], nearest[name])
+        result.check(ours[name] == nearest[name], differs)
 
 
 def _values(seen: Seen, former: int) -> dict[str, int | bool | None]:

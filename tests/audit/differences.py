@@ -1,4 +1,4 @@
-"""What was compared, and what differs."""
+"""Comparisons, and their differences."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace

@@ -18,7 +18,7 @@ SERVED = (None, 0)
 
 
 class Seen(NamedTuple):
-    """What a hook has seen of a queue; None: nothing yet. Times are epoch milliseconds."""
+    """The calls about a queue that a hook has seen; None: nothing yet. Times are epoch milliseconds."""
 
     newest: int | None = None
     newest_at: int = 0
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 
 
 class HookCalls:
-    """What hooks have seen of each queue of each group."""
+    """The calls that hooks have seen, by queue of each group."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._times: dict[tuple[Place, Queue], list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""When incidents begin and end by the raw telemetry, for the kinds whose limits are simple.
+"""Begins and ends of incidents by the raw telemetry, for the kinds whose limits are simple.
 
 A limit is exceeded one millisecond after it is reached. A kind that several sources show has an instant for each.
 """

@@ -40,7 +40,7 @@ class Reading:
 
     @property
     def hooks(self) -> bool:
-        """Whether there are events of a broker's hook."""
+        """Return whether there are events of a broker's hook."""
         return bool(self.owners)
 
     def places(self) -> set[Place]:

@@ -1,4 +1,4 @@
-"""Whether a process does its work, by a clock that the test has."""
+"""Health of a process, by a clock that the test has."""
 
 from streaming.base.health import Health, TaskHealth
 

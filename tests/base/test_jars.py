@@ -15,7 +15,7 @@ CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
 
 
 class Repository:
-    """What stands in for Ivy and the repository that it asks: the files that come, and how often it was asked."""
+    """A stand-in for Ivy and its repository: the files that come, and how often it was asked."""
 
     def __init__(self) -> None:
         self.files = dict(CONTENT)

@@ -1,4 +1,4 @@
-"""Which Java is chosen. The Javas are small scripts that answer as the real ones do."""
+"""Choice of a Java. The Javas are small scripts that answer as the real ones do."""
 
 from pathlib import Path
 

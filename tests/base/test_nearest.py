@@ -10,7 +10,7 @@ MANY = [f"team-{number:04}-orders-{number % 10}-service" for number in range(10_
 
 @pytest.fixture
 def compared(monkeypatch):
-    """How many names each search was compared with."""
+    """Return how many names each search was compared with."""
     counts, search = [], nearest.get_close_matches
 
     def counting(name, names, **how):

@@ -1,4 +1,4 @@
-"""How many files a process may have open: as many as the system allows, and some of them for its own work."""
+"""Limits of open files: as many as the system allows, and some of them for the process's own work."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What processes share: locks that one holds at a time, and files that are replaced as a whole."""
+"""Files that processes share: locks that one holds at a time, and files that are replaced as a whole."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Which results of the checks stop the job; the checks themselves are in `checkpoints.test_table_quality`."""
+"""Results of checks that stop the job; the checks themselves are in `checkpoints.test_table_quality`."""
 
 import pytest
 from deltalake import DeltaTable

@@ -13,7 +13,7 @@ from tests.support.asked import END
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
     out: str

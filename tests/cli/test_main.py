@@ -45,7 +45,7 @@ COMPLETE = {"_REBALANCE_WATCH_COMPLETE": "complete_bash", "COMP_WORDS": "rebalan
     ids=["version", "help", "help of a group", "completion"],
 )
 def test_help_waits_for_no_command(arguments, environment):
-    """What takes long to import, a command imports when it runs; a list of commands imports none of them."""
+    """Modules that take long to import are imported by the command that runs, not by a list of commands."""
     imported = _imported(*arguments, **environment)
 
     assert imported.isdisjoint(ENGINES | {"pydantic_settings", "streaming.base.lines", "streaming.base.settings"})
@@ -63,7 +63,7 @@ def test_a_question_imports_only_what_reads_and_prints(question, asked):
 
 
 def test_the_list_of_commands_says_what_their_help_says():
-    """What it shows is in a file, which `tests.docs` writes."""
+    """The list is in a file, which `tests.docs` writes."""
     assert summaries() == list(map(": ".join, SUMMARIES.items()))
 
 

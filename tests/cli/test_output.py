@@ -1,4 +1,4 @@
-"""What the options of an output do: which columns, in which order, in which format, and on how narrow a terminal."""
+"""Options of an output: which columns, in which order, in which format, and on how narrow a terminal."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What commands say of an instant after the last telemetry, and of telemetry that is old."""
+"""Answers of commands about an instant after the last telemetry, and from old telemetry."""
 
 import json
 import re

@@ -180,7 +180,7 @@ def test_one_heartbeat_is_reported_for_a_limited_number_of_groups(jvm, tmp_path)
 
 
 def test_a_refused_heartbeat_begins_no_sequence(jvm, tmp_path):
-    """Who has no permission could use up the sequences with invented groups."""
+    """A client without permission could use up the sequences with invented groups."""
     jvm.start(spool=str(tmp_path))
     commit(jvm, 1, group="known")
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", "invented", "known")), answer=1)

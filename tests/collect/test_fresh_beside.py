@@ -48,7 +48,7 @@ def quiet_bytes(folder):
 
 
 class Run:
-    """What a collector as a process did beside a case."""
+    """A run of a collector as a process beside a case."""
 
     def __init__(self, stale, peak, stop_seconds, said):
         self.stale = stale

@@ -1,4 +1,4 @@
-"""What anybody may send to a broker costs its own event at most: the hook goes on, and every other call is reported."""
+"""Hostile calls to a broker cost their own event at most: the hook continues, and every other call is reported."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""What the hook reports of messages that are popped, and of proxies' clients; and what such calls may not cost."""
+"""Reports of the hook about popped messages and proxies' clients, and their cost."""
 
 import json
 import time

@@ -151,7 +151,7 @@ def test_a_broker_that_has_answered_is_asked_for_its_revive_backlog():
 
 
 def test_a_topic_that_a_group_names_again_has_its_route_first_again():
-    """What was sent of topics that no group names any more is forgotten: there may be new ones in each round."""
+    """Topics that no group names any more are forgotten: there may be new ones in each round."""
 
     class Fickle(ScriptedCluster):
         topics: tuple[str, ...] = ("T",)

@@ -1,4 +1,4 @@
-"""Which clients a polling round asks, and in which order, over a scripted cluster."""
+"""Clients that a polling round asks, and their order, over a scripted cluster."""
 
 import asyncio
 

@@ -90,7 +90,7 @@ def _without_stamps(event):
 
 @pytest.fixture(scope="module")
 def control():
-    """What the brokers and their clients answer in a round without a proxy."""
+    """Return what the brokers and their clients answer in a round without a proxy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RoundSchedule, "wait", lambda *_: 0.0)
         return of_brokers(collected())
@@ -160,7 +160,7 @@ def test_a_proxy_that_is_away_is_an_error_with_its_address(control):
 
 
 def test_a_list_that_takes_long_to_read_takes_no_time_of_the_brokers():
-    """What its answers cost to read is counted for the proxy, not for the group."""
+    """The cost of its answers is counted for the proxy, not for the group."""
     rows = [{"clientId": f"c{n}", "clientAddr": "h:1"} for n in range(4_000)]
     body = json.dumps({"connectionSet": rows, "subscriptionTable": {}}).encode()
     with Proxy(lambda question: answered(question, body)) as proxy:

@@ -97,7 +97,7 @@ def test_other_errors_are_no_refusal():
 
 
 def refused(server_tls, **rocketmq):
-    """Why a server that answers every request, with this TLS context, and a client of these settings part."""
+    """Return why a server that answers every request, with this TLS context, and a client of these settings part."""
 
     async def serve(reader, writer):
         try:

@@ -1,4 +1,4 @@
-"""What others put into a spool, or beside it, is named once and skipped: it ends nothing, and leads nowhere else."""
+"""Foreign files in a spool, or beside it, are named once and skipped: they end nothing, and lead nowhere else."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Which client is asked for the stacks of its listener, and what is kept of a thread dump."""
+"""Clients that are asked for the stacks of their listener, and the part of a thread dump that is kept."""
 
 import time
 import tracemalloc

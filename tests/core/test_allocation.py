@@ -47,7 +47,7 @@ def shares(kind, mq_all, clients: list[str]) -> list[list[str]]:
 
 
 def outcome(ask):
-    """What it answers, or the class and message of its refusal."""
+    """Return what it answers, or the class and message of its refusal."""
     try:
         return ask()
     except AllocationError as error:

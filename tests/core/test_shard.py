@@ -101,7 +101,7 @@ def fold(log: list[AnyEvent], cuts: set[int]) -> bytes:
 
 @cache
 def whole() -> bytes:
-    """What the whole log leads to; not at import, for which each process of pytest-xdist would pay."""
+    """Return what the whole log leads to; not at import, for which each process of pytest-xdist would pay."""
     return fold(LOG, set())
 
 
@@ -194,7 +194,7 @@ def without_evidence(effects: bytes) -> list[dict[str, object]]:
 
 
 def test_losses_reported_by_a_source_are_evidence_and_no_conclusion():
-    """What is missing shows in the numbers of each group; the broadcast itself opens and resolves nothing."""
+    """Missing events show in the numbers of each group; the broadcast itself opens and resolves nothing."""
     lost = TelemetryLost(
         from_time=START, to_time=START, count=3, reason="disk full", seq=9, **HookTrace()._common(START)
     )

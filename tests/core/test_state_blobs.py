@@ -95,7 +95,7 @@ def form() -> bytes:
 
 
 def extends(kept: bytes, present: bytes) -> bool:
-    """Whether the present form has all fields of the kept one in their places, and others only after them."""
+    """Return whether the present form has all fields of the kept one in their places, and others only after them."""
     before, now = msgspec.json.decode(kept), msgspec.json.decode(present)
     return all(now.get(name, [])[: len(fields)] == fields for name, fields in before.items())
 

@@ -41,7 +41,7 @@ class Calls:
 
     @property
     def popped_at(self) -> int:
-        """When its last POP came; 0: none has."""
+        """Return when its last POP came; 0: none has."""
         return self.pops[-1] if self.pops else 0
 
 
@@ -68,7 +68,7 @@ class Finished:
 
 @dataclass
 class PopRecorder:
-    """What hooks of the cluster's brokers would see of POP, if none of them failed."""
+    """The POP calls that hooks of the cluster's brokers would see, if none of them failed."""
 
     cluster: SimulatedCluster
     calls: dict[Member, Calls] = field(default_factory=dict)

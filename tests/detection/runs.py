@@ -47,7 +47,7 @@ class Incident:
 
 @dataclass
 class Run:
-    """What scoring needs of one seed."""
+    """The facts of one seed that scoring needs."""
 
     seed: int
     healthy: bool

@@ -19,7 +19,7 @@ BEFORE_SPAN_MS = 2 * SECOND
 
 @dataclass(frozen=True)
 class Bounds:
-    """When a rule opens an incident; seconds."""
+    """The time in which a rule opens an incident; seconds."""
 
     open_after: float = 0
     """The time for which the condition must hold before the rule may open an incident."""

@@ -37,7 +37,7 @@ class Snapshot:
 
     @cached_property
     def ordered(self) -> bool:
-        """Whether the group is meant to consume in order."""
+        """Return whether the group is meant to consume in order."""
         return self.cluster.groups[self.group].ordered
 
     @property
@@ -47,7 +47,7 @@ class Snapshot:
 
     @property
     def pops(self) -> PopRecorder:
-        """What was called to pop messages."""
+        """Return what was called to pop messages."""
         return self.recorder.pops
 
     @cached_property
@@ -155,12 +155,12 @@ class Snapshot:
 
     @cached_property
     def broadcasts(self) -> bool:
-        """Whether each member of the group is meant to read every queue."""
+        """Return whether each member of the group is meant to read every queue."""
         return self.cluster.groups[self.group].message_model == MessageModel.BROADCASTING
 
     @cached_property
     def pulls_itself(self) -> bool:
-        """Whether the group's applications pull by themselves, and commit when they like (lite pull)."""
+        """Return whether the group's applications pull by themselves, and commit when they like (lite pull)."""
         return self.cluster.groups[self.group].lite_pull
 
     def differs(self, client: SimulatedClient) -> bool:
@@ -185,14 +185,14 @@ class Snapshot:
 
     @cached_property
     def is_consistent(self) -> bool:
-        """Whether the members are exactly the reachable clients, which answer, and every broker lists the same ones."""
+        """Return whether the members are exactly the reachable clients that answer, at every broker."""
         reachable = [client for client in self.clients if self.is_reachable(client) and self.answers(client)]
         ids = {client.consumer.config.client_id for client in reachable}
         return ids == self.members and len({tuple(one) for one in self.lists.values()}) <= 1
 
     @cached_property
     def is_polled(self) -> bool:
-        """Whether the collector has run long enough to know everything."""
+        """Return whether the collector has run long enough to know everything."""
         return self.now - self.recorder.last_down.get("collector", 0) > POLL_RECOVERY_MS
 
     def is_hooked(self, broker: str) -> bool:

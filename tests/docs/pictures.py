@@ -26,9 +26,9 @@ TOUR = {
     "queue": (f"/group/orders-group/queue/Orders/broker-a/3?cluster=lab&{AT}", "broker-a"),
     "client": (f"/client/127.0.0.1%40orders-1?{AT}", "orders-1"),
     "incidents": (f"/incidents?{AT}", "is stuck"),
-    "what-if": (f"/group/orders-group/what-if?cluster=lab&{AT}", "AVG_BY_CIRCLE"),
+    "what-if": (f"/group/orders-group/what-if?cluster=lab&leave=127.0.0.1%40orders-1&{AT}", "AVG_BY_CIRCLE"),
 }
-"""The same by name of a picture of the tour."""
+"""An address and a text, by name of a picture of the tour."""
 SIZE = {"width": 1280, "height": 900}
 BYTES_MAX = 200_000
 """Of a picture that is committed."""
@@ -48,7 +48,7 @@ def take(address, pictures):
                 page.goto(address + path)
             else:
                 page.get_by_role("link", name="ORDERED_QUEUE_STUCK").first.click()
-            page.get_by_text(landmark).first.wait_for(timeout=60_000)
+            page.get_by_text(landmark).filter(visible=True).first.wait_for(timeout=60_000)
             page.wait_for_timeout(2_000)  # the timeline is drawn after the text
             file.parent.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=file)

@@ -1,4 +1,4 @@
-"""What comments, docstrings and READMEs name of this repository, and whether it is there.
+"""References of comments, docstrings and READMEs to this repository, and whether their targets exist.
 
 Modest, so that what it finds is right: it looks at paths with a known ending, at dotted names of modules between
 backticks, and at links and their sections in Markdown. What only looks like one (a setting, an attribute) passes.
@@ -128,7 +128,7 @@ def _is_file(path):
 
 
 def _is_name(dotted):
-    """Whether a dotted name that begins with a package of ours is a module, or a name in one."""
+    """Return whether a dotted name that begins with a package of ours is a module, or a name in one."""
     first, *_ = parts = dotted.split(".")
     if first not in _packages() or dotted in _endings():
         return True

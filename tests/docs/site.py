@@ -47,6 +47,8 @@ NAV = {
 }  # fmt: skip
 """The documents by reader, in the order of the navigation."""
 
+WORKER = "iframe-worker.js"
+"""The script by which the search works in pages that are read as files."""
 _CHINESE = {"streaming/TUTORIAL.zh.md": "zh/index.md", "streaming/RUNBOOK.zh.md": "zh/runbook.md"}
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
@@ -149,6 +151,8 @@ def write(build):
         to = docs / site_path(asset)
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / asset, to)
+    (docs / "assets").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "tests/docs" / WORKER, docs / "assets")
     settings = {
         "INHERIT": str(ROOT / "tests/docs/site.yml"), "docs_dir": str(docs), "site_dir": str(build / "site"),
         "nav": navigation(),

@@ -1,4 +1,4 @@
-"""What schemas/BUILDING.md promises of the tables to other engines."""
+"""Promises of schemas/BUILDING.md about the tables to other engines."""
 
 import re
 from datetime import UTC, date, datetime

@@ -143,7 +143,7 @@ def _english(entry):
 
 @pytest.mark.parametrize("word", WORDS)
 def test_one_thing_has_one_word_in_the_prose(word):
-    """What stands in backticks is a name; the plural of an anomaly is the table's."""
+    """A text in backticks is a name; the plural of an anomaly is the table's."""
     assert stray_texts(word, prose()) == []
 
 

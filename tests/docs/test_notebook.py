@@ -28,7 +28,7 @@ def outputs(path):
 
 @pytest.fixture(scope="module")
 def run_outputs(demo_run, tmp_path_factory):
-    """What the cells show, by form, after a run over the demo's tables."""
+    """Return what the cells show, by form, after a run over the demo's tables."""
     to = tmp_path_factory.mktemp("notebook") / "executed.ipynb"
     command = [sys.executable, "-m", "tests.docs.notebook", str(demo_run.root), str(to)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)

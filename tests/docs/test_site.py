@@ -1,5 +1,6 @@
 """The site has every document, each of its links has a target, and each command of the documents exists."""
 
+import json
 import posixpath
 import re
 import shlex
@@ -15,6 +16,7 @@ from tests.docs.pictures import TOUR, picture_name, tour
 from tests.docs.references import files
 from tests.docs.site import documents, navigation, of_site, pages, write
 from tests.docs.source import ROOT
+from tests.support.chromium import chromium
 
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(rebalance-watch [^`\n]+)`")
@@ -136,8 +138,19 @@ def test_the_site_is_built_with_the_pictures_of_the_tour(tmp_path):
     assert built.returncode == 0, built.stderr
     site = tmp_path / "site"
     assert all((site / picture_name(name, "streaming")).stat().st_size > 10_000 for name in TOUR)
-    index = (site / "search/search_index.json").read_text("utf-8")
-    assert "LOCK_EXPIRED" in index
-    assert "毒消息" in index.replace("\u200b", "")
+    index = json.loads((site / "search/search_index.json").read_text("utf-8"))
+    assert "毒消息" in "".join(entry["text"] for entry in index["docs"]).replace("\u200b", "")
     pages_of_site = "".join(page.read_text("utf-8") for page in site.rglob("*.html"))
     assert re.findall(r'(?:src|<link[^>]*href)="(https?:[^"]+)"', pages_of_site) == []
+    assert found_in_file(site / "index.html", "LOCK_EXPIRED") > 1
+
+
+def found_in_file(page_file, text):
+    """Return how many documents the search finds, in a page that is read as a file."""
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto(page_file.as_uri())
+        page.get_by_role("textbox", name="Search").press_sequentially(text)
+        result = page.get_by_text(re.compile(r"\d+ matching documents"))
+        result.wait_for(timeout=120_000)
+        return int(result.inner_text().split()[0])

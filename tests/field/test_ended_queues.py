@@ -1,4 +1,4 @@
-"""What the cluster no longer has ends: removed queues, deleted topics, and topics that the members have left."""
+"""Queues that the cluster no longer has end: removed queues, deleted topics, and topics that members have left."""
 
 import msgspec
 import pytest

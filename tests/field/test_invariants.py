@@ -1,4 +1,4 @@
-"""What must hold of every report, by every source (issue 49).
+"""Invariants of every report, by every source (issue 49).
 
 No rule flaps: at most two openings of a code and subject in 30 minutes, three changes of its sub-cause in an hour. What
 hook or polls show alone, both show together. No group is OK while a queue with messages has stood for ten minutes.

@@ -318,7 +318,7 @@ def test_the_lag_of_popped_queues_is_what_clients_have_and_what_is_ready(events)
 
 
 def test_by_its_hook_alone_a_group_behind_a_proxy_is_not_well(by_hook):
-    """What nobody has popped is in no call: unknown is never green."""
+    """Messages that nobody has popped are in no call: unknown is never green."""
     of_group = [e for e in by_hook if isinstance(e, GroupSnapshot) and e.group == "grpc-push" and e.time > FIRST_FAULT]
     assert of_group
     assert "OK" not in {e.health for e in of_group}

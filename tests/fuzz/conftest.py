@@ -39,7 +39,7 @@ class Tally:
 
     @property
     def grown_bytes(self) -> int:
-        """How much this process grew between the first quarter of the test and its end."""
+        """Return how much this process grew between the first quarter of the test and its end."""
         return self._sizes[-1] - self._sizes[len(self._sizes) // 4] if self._sizes else 0
 
     @contextmanager

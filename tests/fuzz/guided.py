@@ -51,7 +51,7 @@ _READERS = (
 
 
 class Target(NamedTuple):
-    """What reads the inputs, the samples that they begin with, and how it refuses."""
+    """A reader of inputs, the samples that they begin with, and how it refuses."""
 
     read: Callable[[bytes, Path], object]
     samples: list[bytes]

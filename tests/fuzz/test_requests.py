@@ -94,7 +94,7 @@ def in_time(site, number, asked, tally):
 
 
 def check(asked, answer):
-    """What holds for every answer."""
+    """Return what holds for every answer."""
     path = asked.target.partition(b"?")[0]
     kind = answer.headers.get("content-type", "")
     assert answer.status < 500 or answer.status == 503, answer

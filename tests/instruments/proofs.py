@@ -11,7 +11,7 @@ from tests.instruments.figures import PROOFS, FigureFile
 
 
 class Result:
-    """What the cases of one test have ended with."""
+    """The results of the cases of one test."""
 
     def __init__(self) -> None:
         self._outcomes = Counter[str]()

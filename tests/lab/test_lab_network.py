@@ -53,7 +53,7 @@ class Net:
         self._server.close()
 
     def asked(self):
-        """Whether somebody wants to connect to the server."""
+        """Return whether somebody wants to connect to the server."""
         return bool(select.select([self._server], [], [], QUIET_SECONDS)[0])
 
 

@@ -1,4 +1,4 @@
-"""How the lab's servers are started."""
+"""Starts of the lab's servers."""
 
 from streaming.lab import servers
 from streaming.lab.processes import JVM_FRUGAL

@@ -1,4 +1,4 @@
-"""What is shown to people decides nothing: a translator must not be able to change behaviour."""
+"""Texts for people decide nothing: a translator must not be able to change behaviour."""
 
 import ast
 from pathlib import Path

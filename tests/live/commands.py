@@ -80,7 +80,7 @@ class Command:
 
     @property
     def is_running(self):
-        """Whether this run has not ended."""
+        """Return whether this run has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def said(self):

@@ -96,7 +96,7 @@ def kafka(lab, lab_settings, token_server):
 
 @pytest.fixture(scope="session")
 def kafka_alone(kafka, lab_settings):
-    """The same for tests that need no other server of the lab: the others, which took a sixth of a core, are ended."""
+    """Return the Kafka for tests that need no other server of the lab: the others, a sixth of a core, are ended."""
     for name, member in LabFolder(lab_settings.runtime.lab).load().members.items():
         if name != "kafka":
             end(member.process)

@@ -18,7 +18,7 @@ LIBRARIES = ("jackson-*.jar", "slf4j-api-*.jar", "lz4-*.jar", "snappy-java-*.jar
 
 
 def end_offsets(settings):
-    """What a Java consumer with these settings sees as the end of each partition of the topic."""
+    """Return what a Java consumer with these settings sees as the end of each partition of the topic."""
     properties = {name.removeprefix("kafka."): value for name, value in kafka_options(settings.kafka).items()}
     properties |= {"bootstrap.servers": settings.source.bootstrap_servers, "default.api.timeout.ms": "30000"}
     of_spark = Path(pyspark.__file__).parent / "jars"

@@ -1,4 +1,4 @@
-"""What the job's tables say about a real cluster's group, while the job writes them."""
+"""Tables of the job about a real cluster's group, while the job writes them."""
 
 from streaming.base.errors import UserError
 from streaming.tables.reader import ReadModel

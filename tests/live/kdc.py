@@ -37,7 +37,7 @@ kdc_tcp_listen = {host}:{port}
 
 
 def is_installed():
-    """Whether this machine has MIT's KDC."""
+    """Return whether this machine has MIT's KDC."""
     return all(shutil.which(name, path=f"{folder}:{os.environ['PATH']}") for name, folder in _PROGRAMS.items())
 
 

@@ -50,7 +50,7 @@ def with_every_way(stack, token_server):
 
 
 class LabKafka:
-    """How to reach the Kafka of a secured lab."""
+    """The addresses and certificates of a secured lab's Kafka."""
 
     def __init__(self, lab, lab_settings, settings, token_server):
         """Open it.

@@ -45,7 +45,7 @@ def address(tmp_path_factory):
 
 
 def failure(address, request, credentials):
-    """Why the request failed; None if it was answered."""
+    """Return why the request failed; None if it was answered."""
 
     async def ask():
         async with RemotingClient(Security(credentials=credentials)) as client:

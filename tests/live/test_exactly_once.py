@@ -192,7 +192,7 @@ class Pipeline:
         return cut
 
     def is_within_batch(self, query):
-        """Whether a query of the killed job had begun a batch and not ended it."""
+        """Return whether a query of the killed job had begun a batch and not ended it."""
         begun, ended = (
             {path.name for path in (self.settings.runtime.checkpoints / query / kind).glob("[0-9]*")}
             for kind in ("offsets", "commits")
@@ -216,7 +216,7 @@ class Pipeline:
         until(lambda: self._has_written_all_until(now), SPOOLED_SECONDS_MAX, lambda: "the hook's writer is behind")
 
     def _has_written_all_until(self, moment):
-        """Whether the newest file, which no shipper deletes, has a later tick."""
+        """Return whether the newest file, which no shipper deletes, has a later tick."""
         try:
             lines = max(self.spool.glob("*/*.jsonl")).read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:  # it was the newest a moment ago
@@ -312,7 +312,7 @@ def _rows(table):
 
 
 def seconds_to_row(table, since):
-    """How old each row was when the commit that brought it was made, by the table's own log; in seconds, sorted.
+    """Return how old each row was when the commit that brought it was made, by the table's own log; in seconds, sorted.
 
     Of rows of what happened from ``since`` (epoch ms) on.
     """

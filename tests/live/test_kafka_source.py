@@ -45,7 +45,7 @@ def settings(kafka, settings_of_topic):
 
 @pytest.fixture
 def open_settings(settings_in, tmp_path):
-    """The same over a Kafka that is not secured."""
+    """Return settings over a Kafka that is not secured."""
     with Kafka(tmp_path / "kafka").start() as open_kafka:
         create_topic(open_kafka.administrator, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
         source = {"bootstrap_servers": open_kafka.bootstrap, "partitions": PARTITIONS, "rows_per_batch": 1_500}

@@ -59,7 +59,7 @@ def prometheus(folder: Path, target: str):
 
 
 def eventually(holds, what: str):
-    """What it gives as soon as that is something."""
+    """Return what it gives as soon as that is something."""
 
     def looked():
         try:

@@ -117,7 +117,7 @@ def test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen(kafka, command
 
 
 def run_job(folder, settings):
-    """What `run --available-now` says in a process of its own; no command line of the machine has a secret meanwhile.
+    """Return the output of `run --available-now` as a process; no command line of the machine has a secret then.
 
     Spark writes an event log, which has all that its UI shows.
     """

@@ -39,12 +39,12 @@ def jars_that_are_there(lab_settings, tmp_path):
 
 
 def poll(settings, tmp_path):
-    """What one round of polls says, which writes to a recording."""
+    """Return what one round of polls says, which writes to a recording."""
     return said(settings, "collect", "poll", "--once", "--to", tmp_path / "round.jsonl")
 
 
 def checked(settings, part):
-    """What `doctor --servers` says of a part: its state, and how to fix it."""
+    """Return what `doctor --servers` says of a part: its state, and how to fix it."""
     checks = {check["part"]: check for check in json.loads(said(settings, "doctor", "--servers", "--format", "json"))}
     [name] = [name for name in checks if name == part or (part == NAME_SERVER and name.startswith(NAME_SERVER))]
     return checks[name]["state"], checks[name]["mend"]

@@ -1,4 +1,4 @@
-"""The same script on the simulated cluster and on the real lab ends in the same owners after each step.
+"""One script on the simulated cluster and on the real lab leads to the same owners after each step.
 
 Both have the same consumers by the same ids, as many queues, and RocketMQ's own timers. When a step is over is a matter
 of its fault: a killed client's locks live for 60 s, a new route is seen within 30 s. Then the owners by the real
@@ -136,7 +136,7 @@ def _play(steps, lab, lab_settings, watch, eventually):
 
 
 def _agrees(watch, group, frozen, expected):
-    """Whether the owners by the clients' own word are these; a frozen one can't say what it believes."""
+    """Return whether the owners by the clients' own word are these; a frozen one can't say what it believes."""
     owners = {}
     for client_id in sorted(watch.members(group) - frozen):
         for queue in watch.running(group, client_id):

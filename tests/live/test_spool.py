@@ -101,7 +101,7 @@ def read_back(kafka, topic):
 
 
 def behind(roots):
-    """Whether some file but the newest of its folder is still there, or the shipper is just removing a folder."""
+    """Return whether a file other than the newest of its folder is left, or the shipper is removing a folder."""
     try:
         return any(len(list(folder.glob("*.jsonl"))) > 1 for root in roots for folder in root.iterdir())
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def behind(roots):
 
 
 def stands(path, since):
-    """Whether a file was last changed then; one that is gone since it was listed has changed."""
+    """Return whether a file was last changed then; one that is gone since it was listed has changed."""
     try:
         return path.stat().st_mtime_ns == since
     except FileNotFoundError:

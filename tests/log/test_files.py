@@ -23,7 +23,7 @@ def _lines(root, partition):
 
 
 def _visible(root):
-    """What Spark's file source would list: everything but names with a leading dot or underscore."""
+    """Return what Spark's file source would list: everything but names with a leading dot or underscore."""
     return [file for file in root.rglob("*") if file.is_file() and file.name[0] not in "._"]
 
 

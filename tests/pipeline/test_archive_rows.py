@@ -1,4 +1,4 @@
-"""What becomes of a row of the log, without Spark."""
+"""Rows of the log in the archive, without Spark."""
 
 import base64
 import datetime as dt

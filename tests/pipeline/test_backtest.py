@@ -43,7 +43,7 @@ def partitions() -> list[list[AnyEvent]]:
 
 @cache
 def observed() -> list[AnyEffect]:
-    """What is observed under the default policy."""
+    """Return what is observed under the default policy."""
     return effects(Policy())
 
 
@@ -52,7 +52,7 @@ def effects(policy: Policy) -> list[AnyEffect]:
 
 
 def write(tables: Path, policy: Policy) -> None:
-    """What a job under the policy leaves; the archive's rows in no order."""
+    """Return what a job under the policy leaves; the archive's rows in no order."""
     append(make_tables(tables), observed() if policy == Policy() else effects(policy))
     log = [
         LogRow(partition, offset, None, encode(event), END + 86_400_000)

@@ -1,4 +1,4 @@
-"""What Spark's Kafka source is given: references in the plan, secrets in the environment of its JVM."""
+"""Options of Spark's Kafka source: references in the plan, secrets in the environment of its JVM."""
 
 import pytest
 

@@ -37,10 +37,10 @@ def test_a_log_that_is_made_again_is_an_error_of_the_next_check(settings, watch,
 
 def test_a_log_is_gone_only_after_some_looks(settings, watch):
     shutil.rmtree(settings.log_path)
-    watch.look()
-    watch.look()
+    watch.inspect()
+    watch.inspect()
     with pytest.raises(UserError, match=r"The log \(files /log\) .* is gone"):
-        watch.look()
+        watch.inspect()
 
 
 def test_a_log_that_is_gone_explains_the_failure_of_a_query_at_once(settings, watch):
@@ -54,9 +54,9 @@ def test_a_log_that_is_away_for_a_moment_is_no_error(settings, watch):
     moved = settings.log_path.with_name("moved")
     for _ in range(5):
         settings.log_path.rename(moved)
-        watch.look()
+        watch.inspect()
         moved.rename(settings.log_path)
-        watch.look()
+        watch.inspect()
 
 
 def test_a_kafka_that_does_not_answer_says_nothing(settings, watch, monkeypatch):
@@ -65,4 +65,4 @@ def test_a_kafka_that_does_not_answer_says_nothing(settings, watch, monkeypatch)
 
     monkeypatch.setattr(job_watch, "log_id", away)
     for _ in range(5):
-        watch.look()
+        watch.inspect()

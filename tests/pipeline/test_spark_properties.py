@@ -1,4 +1,4 @@
-"""What Spark is given: properties for this machine or for executors elsewhere, and no secret in a command line."""
+"""Properties of Spark, for this machine or for executors elsewhere, and no secret in a command line."""
 
 import re
 import shlex

@@ -37,7 +37,7 @@ def job_on(cluster, root, **job):
 
 
 def batches(job):
-    """How many batches of the operator have ended."""
+    """Return how many batches of the operator have ended."""
     return len(re.findall(r"^operator batch \d+:", job.said(), re.MULTILINE))
 
 

@@ -67,7 +67,7 @@ class Log:
 
     @property
     def parts(self):
-        """How many parts are left."""
+        """Return how many parts are left."""
         return -(-len(self._events) // self._size)
 
     def grow(self):

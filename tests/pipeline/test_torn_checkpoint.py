@@ -80,7 +80,7 @@ def halved(file: Path) -> None:
 
 
 def zeroed(file: Path) -> None:
-    """What ext4 and xfs leave of a file whose length they have recorded, but not its content."""
+    """Return what ext4 and xfs leave of a file whose length they have recorded, but not its content."""
     file.write_bytes(bytes(file.stat().st_size))
 
 

@@ -1,4 +1,4 @@
-"""What is said of an incident is of one instant, in each answer: the demo, reports of the field, recordings of labs."""
+"""Answers about an incident are of one instant: the demo, reports of the field, recordings of labs."""
 
 import json
 from collections import Counter, defaultdict
@@ -56,7 +56,7 @@ def model(request, tmp_path_factory) -> Iterator[ReadModel]:
 
 @pytest.fixture(scope="module")
 def is_short(pytestconfig) -> bool:
-    """Whether one incident of each kind is asked, and the overviews of the demo's groups: each takes 0.3 s."""
+    """Return whether one incident of each kind is asked, and the overviews of the demo's groups: each takes 0.3 s."""
     return pytestconfig.option.markexpr != "prove"
 
 

@@ -1,4 +1,4 @@
-"""How long the queues of a client wait, by how it leaves."""
+"""Waiting times of a client's queues, by how it leaves."""
 
 import pytest
 

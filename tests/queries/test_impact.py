@@ -1,4 +1,4 @@
-"""What an incident means for messages, who was notified of it, and its title."""
+"""Impact of an incident on messages, its notifications, and its title."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where history ends, by the Delta log's statistics or, where these are missing, by the rows; what is stale."""
+"""End of history, by the Delta log's statistics or, if these are missing, by the rows; stale answers."""
 
 import pytest
 from deltalake import DeltaTable

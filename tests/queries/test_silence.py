@@ -1,4 +1,4 @@
-"""When telemetry has stopped: as soon as nothing that comes all the time is heard any more."""
+"""End of telemetry: as soon as nothing that comes all the time is heard any more."""
 
 import datetime as dt
 from functools import partialmethod

@@ -1,4 +1,4 @@
-"""What ends a user's SQL: time, memory, the size of its result, and the end of the process that asks."""
+"""Ends of a user's SQL: time, memory, the size of its result, and the end of the process that asks."""
 
 import json
 import signal

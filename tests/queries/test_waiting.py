@@ -1,4 +1,4 @@
-"""How long the next message of a queue has waited: of several answers the one that holds at the instant."""
+"""Waiting time of a queue's next message: of several answers the one that holds at the instant."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What-if: shares that partition the queues, counts that can be checked by hand, and questions that make no sense."""
+"""Predictions: shares that partition the queues, counts that can be checked by hand, questions that make no sense."""
 
 import re
 import time
@@ -33,7 +33,7 @@ def situations(draw) -> tuple[dict[MessageQueue, str | None], list[str]]:
 
 
 def planned(name, queues, clients) -> dict[MessageQueue, str]:
-    """Who would get which queue, by the strategy itself."""
+    """Return who would get which queue, by the strategy itself."""
     shares = strategy(name).plan("g", sorted(queues, key=queue_order), in_java_order(clients))
     return {queue: client for client, share in shares.items() for queue in share}
 

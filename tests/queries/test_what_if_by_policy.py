@@ -1,4 +1,4 @@
-"""What-if for every strategy of RocketMQ, with measured costs, warnings, short names, and a rolling restart."""
+"""Predictions for every strategy of RocketMQ, with measured costs, warnings, short names, and a rolling restart."""
 
 import pytest
 

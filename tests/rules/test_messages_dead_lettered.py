@@ -52,7 +52,7 @@ def test_added_messages_are_an_incident_with_count_offsets_and_rate():
 
 
 def test_what_is_there_at_the_first_answer_is_a_near_miss():
-    """When the messages were added is unknown: perhaps long ago."""
+    """The time of the messages is unknown: perhaps they were added long ago."""
     assert transitions(minutes(Trace(), 0, 20, 500)) == []
 
 

@@ -1,4 +1,4 @@
-"""What `up` asks the processes that it runs, over their sockets."""
+"""Questions of `up` to its processes, over their sockets."""
 
 import ssl
 

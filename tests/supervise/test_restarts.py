@@ -1,4 +1,4 @@
-"""When a program is started again, by a clock that the test has."""
+"""Restarts of a program, by a clock that the test has."""
 
 import pytest
 

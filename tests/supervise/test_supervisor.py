@@ -30,7 +30,7 @@ STUBBORN = "print('runs', flush=True)\nimport time\ntime.sleep(600)"
 
 
 class Printed(list):
-    """What was printed; `on` is called with each line."""
+    """The printed lines; `on` is called with each."""
 
     def __init__(self, on=lambda name, line: None):
         super().__init__()

@@ -57,7 +57,7 @@ def wait_for_answer(port, path, holds=lambda got: got.status_code == 200, second
 
 
 def reasons(port):
-    """Why each task is not ready, by its name; empty for those that are."""
+    """Return why each task is not ready, by its name; empty for those that are."""
     return {task["task"]: task["reason"] for task in answer(port, "/readyz").json()["tasks"]}
 
 

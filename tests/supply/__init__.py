@@ -1,1 +1,1 @@
-"""What the program is made of, and whether something known is wrong with it: `make sbom`, `make audit`."""
+"""Parts of the program, and their known vulnerabilities: `make sbom`, `make audit`."""

@@ -15,7 +15,7 @@ FOUND, NOT_ASKED = 1, 3
 
 
 class Verdict(NamedTuple):
-    """What an audit says, and its exit code."""
+    """The result of an audit, and its exit code."""
 
     lines: list[str]
     code: int

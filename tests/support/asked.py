@@ -47,7 +47,7 @@ Place = tuple[str, str, int]
 
 
 class Seen(NamedTuple):
-    """What a row says of one queue."""
+    """The values of a row about one queue."""
 
     time: int
     interval_ms: int

@@ -24,7 +24,7 @@ SOURCES = ("poll", "hook", "both")
 
 
 class Concluded(NamedTuple):
-    """What is concluded of a case."""
+    """The conclusions of a case."""
 
     effects: list[AnyEffect]
     start: int

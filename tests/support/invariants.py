@@ -1,4 +1,4 @@
-"""What holds of the rows of any telemetry, whichever rules there are: checked over cases, recordings and seeds."""
+"""Invariants of the rows of any telemetry, with any rules: checked over cases, recordings and seeds."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -82,7 +82,7 @@ class Disk:
             yield path, current if self._is_written() else self._choice.choice([synced, torn])
 
     def _is_written(self) -> bool:
-        """Whether what was not synced is written all the same, as most is: a system does so within seconds."""
+        """Return whether what was not synced is written all the same, as most is: a system does so within seconds."""
         return self._choice.random() < _WRITTEN
 
 

@@ -40,7 +40,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def left_open(pid: int) -> int:
-    """How many connections a process has that the other end has closed."""
+    """Return how many connections a process has that the other end has closed."""
     mine = set()
     for file in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # closed since

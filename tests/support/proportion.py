@@ -9,7 +9,7 @@ _RATIO_MAX = 10
 
 
 def takes_proportional_time(call: Callable[[int], object], size: int) -> bool:
-    """Whether a call with ``size`` takes at most 10 times as long as with a quarter of it: the least of three each."""
+    """Return whether a call with ``size`` takes at most 10 times as long as with a quarter of it; best of three."""
     small, large = (min(_seconds(call, of) for _ in range(3)) for of in (size // _TIMES, size))
     return large < _RATIO_MAX * max(small, 0.001)
 

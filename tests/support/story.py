@@ -77,7 +77,7 @@ class Story:
         )  # fmt: skip
 
     def progress(self, time: int, kind: str = "CONSUME_STATS", interval: int = 10_000, **arrays: tuple) -> None:
-        """What one answer says; ``queue_id`` and further arrays, ``client_id`` for a client's."""
+        """Return what one answer says; ``queue_id`` and further arrays, ``client_id`` for a client's."""
         said = {"client_id": arrays.pop("client_id", None), "source": "HOOK" if kind == "HOOK" else "POLL"}
         arrays = {"topic": ("Orders",) * len(arrays["queue_id"]), **arrays}
         self.rows.append(

@@ -54,7 +54,7 @@ def rows_in(table: DeltaTable) -> list[dict[str, object]]:
 
 
 def has_rows(folder: Path, sizes: Mapping[str, int]) -> bool:
-    """Whether each table has so many rows, or more; by its log, which names the number for each file."""
+    """Return whether each table has so many rows, or more; by its log, which names the number for each file."""
     return all(DeltaTable(folder / table).count() >= size for table, size in sizes.items())
 
 

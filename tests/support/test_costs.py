@@ -80,7 +80,7 @@ def test_own_time_children_and_daemons_are_measured(tmp_path, processes, options
 
 
 def over(tmp_path, tests: dict[str, float]) -> list[str]:
-    """What is said of tests that have taken so many processor seconds."""
+    """Return what is said of tests that have taken so many processor seconds."""
     budgets = tmp_path / "budgets.toml"
     budgets.write_text('[folders]\ncore = 100\nlive = 100\nweb = 9\n[dear]\n"tests/live/test_a.py::test_dear" = "it"\n')
     measured = Costs(None, tmp_path / "list", budgets)

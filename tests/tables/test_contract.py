@@ -1,4 +1,4 @@
-"""Who may write what: each operation's own history keeps to the contract, and another program's commit is named."""
+"""Rights of writers: each operation's own history keeps to the contract, and another program's commit is named."""
 
 import datetime as dt
 import shutil

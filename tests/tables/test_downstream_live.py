@@ -155,7 +155,7 @@ def version_of_last_rows(table: Path) -> int:
 
 
 def applied(changes: list[dict[str, object]]) -> Counter[str]:
-    """What is left of changes that are applied version by version, deletes first."""
+    """Return what is left of changes that are applied version by version, deletes first."""
     rows: Counter[str] = Counter()
     for _, of_version in groupby(sorted(changes, key=_version), _version):
         of_kind: dict[str, list[str]] = {"delete": [], "insert": []}
@@ -211,7 +211,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 class Downstream:
-    """What another team runs: streams of appends and of changes, and a program without Spark."""
+    """The programs of another team: streams of appends and of changes, and a program without Spark."""
 
     def __init__(self, spark, tables: Path, folder: Path) -> None:
         self._spark, self._tables, self._folder = spark, tables, folder

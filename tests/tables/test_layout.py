@@ -1,4 +1,4 @@
-"""What other engines see of a table that was maintained: the bounds of its files, and what each commit was."""
+"""Layout of a maintained table for other engines: the bounds of its files, and what each commit was."""
 
 import json
 from pathlib import Path

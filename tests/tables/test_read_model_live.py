@@ -91,7 +91,7 @@ def test_a_look_that_failed_leaves_what_was_and_the_next_one_begins_anew(folder)
 
 @pytest.mark.parametrize("failing", [HISTORY, "telemetry"])
 def test_what_a_look_that_failed_had_found_is_shown_by_the_next(folder, monkeypatch, failing):
-    """Whether the table itself can't be read, or one that is looked at after it."""
+    """Either the table itself can't be read, or one that is read after it."""
 
     def fail(name: str, delta: DeltaTable) -> list[File]:
         if name == failing:

@@ -1,4 +1,4 @@
-"""What people's own SQL can do: ask; and what it can't: anything else."""
+"""Rights of people's own SQL: it can ask, and nothing else."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def pretend(root: Path, state_version: int, release: str) -> None:
 
 
 def said(root: Path, *arguments: str, code: int = 0) -> str:
-    """What a command of this release prints."""
+    """Return what a command of this release prints."""
     with settings_of(root):
         ended = CliRunner().invoke(app, arguments)
     assert ended.exit_code == code, ended.exc_info

@@ -20,8 +20,8 @@ of two sources in the log does not matter; each source waits for the others for 
 - *Clock set*: a source that reports it (CLOCK_STEP) has stamped its events before that by another clock. Those in the
   buffer get the new clock's times.
 - *Doubt*: time does not come back. So a tick more than a minute ahead of all others' moves nothing at first. If the
-  source goes on like that for as long as a source may be behind, either the others have paused, and time follows it;
-  or they have gone on meanwhile, or it is ahead of the log's own stamp, too: then its clock is wrong, it is not waited
+  source stays ahead for as long as a source may be behind, either the others have paused, and time follows it;
+  or they have continued, or it is ahead of the log's own stamp, too: then its clock is wrong, it is not waited
   for, and its events are skipped. The same holds for a source that is behind the timeline though no other is ahead of
   it: time had followed a wrong clock, which was then set back.
 - *Incarnations* are numbered in the order in which they appear, not by their start, which is by the host's clock.
@@ -119,7 +119,7 @@ class Ordering:
     def push_usual(self, event: AnyEvent, size: int) -> bool:
         """Process a row of a group if nothing of its source is corrected or doubted; return False if it is not so.
 
-        `push`, which any row may take, does the same of it: most rows take this way.
+        A shortcut of `push`, with the same result: most rows can take it.
         """
         state, name, time = self.state, source_of(event), event.time
         source = state.sources.get(name)
@@ -239,7 +239,7 @@ class Ordering:
         del self.state.sources[name]
 
     def restart_broken(self) -> None:
-        """Let each source begin again of which a fault of the program shows when it is waited for."""
+        """Reset each source that shows a fault of the program while it is waited for."""
         for name, source in self.state.sources.items():
             try:
                 self._may_come_back(source)

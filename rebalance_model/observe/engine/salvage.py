@@ -26,7 +26,7 @@ class Saved(msgspec.Struct, frozen=True):
 
 
 class ShardState(msgspec.Struct):
-    """What a shard keeps beside its groups and its buffer."""
+    """The state that a shard keeps beside its groups and its buffer."""
 
     version: int = STATE_VERSION
     waiting: Waiting = msgspec.field(default_factory=Waiting)

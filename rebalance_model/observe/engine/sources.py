@@ -1,4 +1,4 @@
-"""What the ordering of a shard remembers of its sources (`ordering` decides with it)."""
+"""The memory that the ordering of a shard has of its sources (`ordering` decides with it)."""
 
 from collections.abc import Collection
 from typing import Literal, NamedTuple
@@ -60,7 +60,7 @@ class Doubt(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Source(msgspec.Struct, array_like=True):
-    """What has arrived from one source; times are on the timeline, stopwatch values in milliseconds since its start."""
+    """The arrivals from one source; times are on the timeline, stopwatch values in milliseconds since its start."""
 
     broker: str = ""
     """The replica of a broker whose hook it is, as its ticks report: cluster/broker, a slave's with :id at its end;
@@ -122,7 +122,7 @@ class Source(msgspec.Struct, array_like=True):
 
     @property
     def is_collector(self) -> bool:
-        """Whether it is a collector: it sends requests, and others may stand by for it."""
+        """Return whether it is a collector: it sends requests, and others may stand by for it."""
         return not self.broker
 
     @property

@@ -63,7 +63,7 @@ UNTICKED_MS_MAX = 3_600_000
 1970, and each minute since then would have a snapshot."""
 
 CHECKED_EVERY = 16
-"""For a group without queues, its state is checked after this many events; see `Timeline._check`."""
+"""Events after which the state of a group without queues is checked; see `Timeline._check`."""
 
 
 _SILENCE, _CLUSTER, _GROUP = range(3)
@@ -90,7 +90,7 @@ class Timeline:
             groups: the store of the groups.
             policy: the thresholds.
             clocks: the corrections of the sources' clocks; read only.
-            losses: where a group is noted that begins again; None: a failure is raised.
+            losses: a list of groups that were reset; None: a failure is raised.
             writes_cluster: whether this shard writes the rows about the cluster.
         """
         self.state = state
@@ -439,13 +439,13 @@ class Timeline:
     # Losses
 
     def note_lost(self, key: str, part: LostPart, reason: str) -> None:
-        """Note that something was lost which is kept beside the group's own state: an incident says so."""
+        """Note the loss of state that is kept beside the group's own: an incident reports it."""
         group = self._group(key)
         group.note_lost(part, reason, self.state.now)
         self._schedule(key, group)
 
     def index_groups(self, keys: Collection[str], reason: str) -> None:
-        """Find the time, the sources and the checks of all groups again; an incident of each says what was lost."""
+        """Restore the time, the sources and the checks of all groups; an incident of each names the loss."""
         for key in keys:
             with suppress(UnreadableStateError):
                 last_seen = decode_group(self._store.get(key_of_state(key)) or b"").last_seen
@@ -458,7 +458,7 @@ class Timeline:
             self.note_lost(key, "SHARD", reason)
 
     def _fail(self, key: str, error: Exception, event: Event | None) -> None:
-        """Let a group begin again whose event or timer could not be processed: its state may be changed by half."""
+        """Reset a group whose event or timer could not be processed: its state may be half changed."""
         state = self._groups[key].state
         self._begin_again(key, "EVENT", error, Remains(state.rows, state.incidents, state.lost, state.collector), event)
 

@@ -130,7 +130,7 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
     unreadable: tuple[Text, ...] = ()
     """What of the answer can't be read, each with the reason; the first ones, if there are many."""
     incomplete: bool = False
-    """Whether rows of it can't be read, so that what is not in it may exist all the same."""
+    """Whether rows of it can't be read, so that an entry that is not in it may exist."""
 
     PAYLOAD: ClassVar[str]
     """The field that an answer has, and an error lacks."""
@@ -236,7 +236,7 @@ class TopicRoute(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE")
 
 
 class ConsumeTimeSpan(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_TIME_SPAN"):
-    """How long the next message of each queue of a topic has waited, by one broker (QUERY_CONSUME_TIME_SPAN, 303)."""
+    """The waiting time of the next message of each queue of a topic, by one broker (QUERY_CONSUME_TIME_SPAN, 303)."""
 
     broker: Name
     """The name of the broker whose view it is."""
@@ -265,7 +265,7 @@ class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS")
 
 
 class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):
-    """When a broker started (GET_BROKER_RUNTIME_INFO, 28), or that it doesn't answer."""
+    """The start time of a broker (GET_BROKER_RUNTIME_INFO, 28), or a report that it doesn't answer."""
 
     broker: Name
     """The name of the broker."""
@@ -300,7 +300,7 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
 
 
 class ProxyStatus(Event, frozen=True, gc=False, kw_only=True, tag="PROXY_STATUS"):
-    """That a proxy answers a collector's requests, or doesn't: one event a round."""
+    """A report that a proxy answers a collector's requests, or doesn't: one event a round."""
 
     proxy: Name
     """The proxy's remoting address, host:port, as the collector has it."""
@@ -394,7 +394,7 @@ def key_of(event: Event) -> str:
 
 
 _START_DIGITS = 18
-"""More digits are no time: they would not fit into the state's 64 bits."""
+"""Digits of a start at most: more would not fit into the state's 64 bits."""
 
 
 @functools.lru_cache(maxsize=4096)

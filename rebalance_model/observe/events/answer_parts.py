@@ -10,7 +10,7 @@ UNREACHABLE = -1
 DEADLINE = -2
 """`RpcError.code` of a broker that did not answer in time."""
 NOT_ASKED = "not asked"
-"""With this begins `RpcError.remark` where a collector had no time left to ask: it says nothing of the broker."""
+"""The beginning of `RpcError.remark` if a collector had no time left to ask: it says nothing about the broker."""
 UNREADABLE = -3
 """`RpcError.code` of an answer that came and can't be read: who sent it is alive."""
 NOT_SUPPORTED = 3

@@ -1,4 +1,4 @@
-"""What every event of the contract has: its header, its key, and the ranges of its fields (`events`)."""
+"""Parts that every event of the contract has: its header, its key, and the ranges of its fields (`events`)."""
 
 from typing import Annotated, ClassVar, Literal
 

@@ -71,7 +71,7 @@ class LockBatchMq(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="LO
     requested: tuple[MessageQueue, ...]
     """The queues whose locks it requests."""
     granted: tuple[MessageQueue, ...]
-    """Those that it got."""
+    """The queues whose locks it got."""
 
 
 class UnlockBatchMq(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):

@@ -1,1 +1,1 @@
-"""What is known of a group, its queues and its clients at one step, by all sources."""
+"""Facts of a group, its queues and its clients at one step, by all sources."""

@@ -1,4 +1,4 @@
-"""What is known of a group at one step: found once, for all rules, quantities and rows.
+"""Facts of a group at one step: found once, for all rules, quantities and rows.
 
 Facts are frozen: what they were made of may change only by `GroupStep.changed`, after which they are made again.
 """
@@ -50,7 +50,7 @@ class fact(Generic[_InstanceT, _FactT]):  # noqa: N801  used like `property`
 
 
 class GroupFacts(msgspec.Struct, frozen=True, dict=True):
-    """What is known of a group; each fact is found when it is first asked for."""
+    """The facts of a group; each is found when it is first asked for."""
 
     state: GroupState
     policy: Policy

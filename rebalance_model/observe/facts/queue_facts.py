@@ -1,4 +1,4 @@
-"""What is known of one queue of a group at one step, for all rules and rows."""
+"""Facts of one queue of a group at one step, for all rules and rows."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ class OwnersQueue(ProcessQueue, kw_only=True, gc=False):
     as_of: int
     """When its pull and its consumption were as it shows: now, or when the answer came; epoch milliseconds."""
     lock_as_of: int
-    """The same of its lock, whose stamp may be the broker's."""
+    """As `pull_as_of`, of its lock, whose stamp may be the broker's."""
     lock_is_exact: bool
 
     @property

@@ -80,7 +80,7 @@ class Ghost(NamedTuple):
 
 
 def is_listed_twice(state: GroupState, client_id: str) -> bool:
-    """Return whether a broker lists the client on several channels: it may query the client on a dead one, in vain."""
+    """Return whether a broker lists the client on several channels: its query may reach a dead one."""
     tables = (view.info.channel_info_table.values() for view in state.views.values())
     return any(sum(info.client_id == client_id for info in table) > 1 for table in tables)
 

@@ -10,7 +10,7 @@ what the master served is not enough: a slave may have served it. By polls: the 
 and the client has dropped the queue.
 
 WHILE_EMPTY: by polls, the commit of a group of push consumers advanced once while none was listed. It counts when a
-member is listed again: commits that go on without one are those of clients that no broker lists.
+member is listed again: commits that continue without one are those of clients that no broker lists.
 """
 
 from rebalance_model.entities import MessageQueue

@@ -1,4 +1,4 @@
-"""How the members consume: the consume type and the message model that each declares, and what most of them declare.
+"""The consume type and the message model that each member declares, and what most members declare.
 
 A member declares both in its heartbeats and its answers. A broker keeps those of the last heartbeat for the whole group
 (ConsumerGroupInfo.updateChannel), so a member that differs changes them for all until another's heartbeat. So most
@@ -51,7 +51,7 @@ def take_reported(state: GroupState, info: ConsumerGroupInfo | None) -> None:
 def is_outsider(state: GroupState, client: ClientView) -> bool:
     """Return whether a client reads every queue by itself (BROADCASTING) in a group whose members divide them.
 
-    What it has and pulls says nothing about who owns a queue.
+    Its queues and pulls say nothing about the owner of a queue.
     """
     return client.message_model == BROADCASTING and state.message_model == CLUSTERING
 

@@ -8,7 +8,7 @@ answer: it may have renewed and pulled until the first unanswered request, so it
 collector's clock. (Ages counted from the last answer are too high: in the demo's capture, a client that renewed its
 locks between its last answer and its freeze was reported as expired for the broker 20 s too early.) Of a client that
 is listed on several channels nothing is known, however long it is unresponsive: the broker may query it on a dead
-channel while it works on another one. What the hook reports of its locks and pulls counts all the same.
+channel while it works on another one. Locks and pulls that the hook reports still count.
 """
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry

@@ -83,7 +83,7 @@ def drop_beating(step: GroupStep, pops: Pops, client_id: str) -> None:
 
 
 def left_at(state: GroupState) -> int:
-    """Return when the last client of a proxy left, by what proxies list; 0: one is there, never was, or is unknown."""
+    """Return when the last client of a proxy left, by the proxies' lists; 0: one is there, none was, or unknown."""
     return state.proxied_left_at if all_answer(state) else 0
 
 

@@ -129,7 +129,7 @@ def note_answer(step: GroupStep, episode: Episode, mq: MessageQueue, client_id: 
 
 
 def interrupt_all(step: GroupStep, broker: str) -> None:
-    """Record that the broker has restarted: its queues' owners have to begin again."""
+    """Record that the broker has restarted: the owners of its queues must take them again."""
     for mq, queue in step.state.queues.items():
         if mq.broker == broker and queue.owner is not None:
             _interrupt(step, mq, queue, queue.owner)
@@ -267,7 +267,7 @@ def _is_within(episode: Episode, move: Move, hook_view: HookQueueView | None) ->
 
 
 def _interrupt(step: GroupStep, mq: MessageQueue, queue: QueueState, client_id: str) -> None:
-    """Record that a client has a queue and has to begin again: part of the open episode, if there is one."""
+    """Record that an owner must take its queue again: part of the open episode, if there is one."""
     episode = step.state.episode
     if episode is None or mq.is_retry:
         return

@@ -12,7 +12,7 @@ def note(hook: HookView, client_id: str, code: int, now: int) -> None:
 
 
 def note_skipped(hook: HookView, view: BrokerView, asked: int) -> None:
-    """Record that the broker, as of a request, skips the group in heartbeats: it has no member, though one was sent."""
+    """Record that the broker ignores the group in heartbeats: one was sent, and the broker has no member."""
     for info in view.info.channel_info_table.values():
         if info.last_update_timestamp < asked:
             hook.skips_group = True

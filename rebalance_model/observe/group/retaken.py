@@ -2,8 +2,8 @@
 
 A push client drops a queue that it has not pulled for pullMaxIdleTime, and takes it again at its next rebalance
 (RebalanceImpl.updateProcessQueueTableInRebalance); C++ clients do so after a pull that timed out. The process queue is
-made anew, with stamps that begin again: that is neither a pull nor progress. Where it happens again and again, the
-client never consumes.
+new, and its stamps begin again: that is neither a pull nor progress. If it happens repeatedly, the client never
+consumes.
 
 By a hook: the client unlocks the queue and locks it again, or queries its offset again. By polls: its answers show the
 queue, not, and again; or one whose stamps have begun again.

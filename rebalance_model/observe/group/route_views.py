@@ -244,7 +244,7 @@ def _first(shares: list[set[MessageQueue] | None]) -> set[MessageQueue] | None:
 
 
 def _sets_of(brokers: list[str], others: Held) -> Iterator[tuple[str, ...]]:
-    """Yield the sets of brokers that a member may lack, the smallest ones first: those of which it has no queue."""
+    """Yield the sets of brokers that a member may lack, those of which it has no queue; the smallest sets first."""
     read = [{mq.broker for mq in has} for has in others.values()]
     free = [broker for broker in brokers if any(broker not in one for one in read)]
     sizes = range(1, min(len(free), len(brokers) - 1) + 1)

@@ -1,4 +1,4 @@
-"""Record how far a queue is consumed, by its broker's hook: what waits, what went backwards, what is read again.
+"""Record a queue's commits by its broker's hook: waiting messages, commits that go back, messages read again.
 
 A commit lower than the one before it is a regression. Its cause follows from who made it and when:
 

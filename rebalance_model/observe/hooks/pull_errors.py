@@ -53,7 +53,7 @@ def error_of(step: GroupStep, q: QueueFacts) -> PullError | None:
 
 
 def is_outdated(hook: HookView, error: PullError) -> bool:
-    """Return whether a heartbeat has registered the client since its last pull: the next one, soon, may be served."""
+    """Return whether a heartbeat has registered the client since its last pull: its next pull may be served."""
     if error.code not in UNREGISTERED:
         return False
     of = hook.heartbeats

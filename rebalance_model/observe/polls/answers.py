@@ -241,7 +241,7 @@ def _is_of_client(error: RpcError) -> bool:
 
 
 def _works_unanswered(step: GroupStep, client_id: str) -> bool:
-    """Return whether a client that has never answered works all the same: it does not know the request.
+    """Return whether a client that has never answered still works: it does not know the request.
 
     By a hook, it renews or takes a queue, pulls or commits; by polls alone, commits advance though no member has ever
     answered.

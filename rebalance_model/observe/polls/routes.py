@@ -44,7 +44,7 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
 
 
 def note_beyond(step: GroupStep) -> None:
-    """Record which queues the collector's route lacks, after every member has been asked: no owner is expected then.
+    """Record the queues that the collector's route lacks, after every member was asked: they have no expected owner.
 
     Its name server omits a queue, as if the topic had lost it. But the queue's broker reports it, and members have it
     for longer than name servers may differ, while none divides the queues of that route.

@@ -23,20 +23,20 @@ from rebalance_model.observe.state.popped import PoppedQueue
 from rebalance_model.observe.state.popped_queues import PoppedQueues
 
 VERSION = 1
-"""Of the state; another one can't be read."""
+"""The version of the state; another one can't be read."""
 REPEATED_AFTER = 60_000
 """The interval after which an unchanged value is written again; milliseconds."""
 
 
 class Spacing(msgspec.Struct, array_like=True):
-    """When the last answer of one kind came, and the gaps before the last two; milliseconds."""
+    """The time of the last answer of one kind, and the gaps before the last two; milliseconds."""
 
     answered: int
     gaps_ms: tuple[int, ...] = ()
 
 
 class ClientQueue(msgspec.Struct, array_like=True):
-    """What a client last reported of one queue; ``*_at`` are the latest times that its stamps can mean.
+    """The last report of a client about one queue; ``*_at`` are the latest times that its stamps can mean.
 
     None: it did not report the value, or one that can't be read.
     """
@@ -62,7 +62,7 @@ class ClientQueue(msgspec.Struct, array_like=True):
 
 
 class ClientProgress(msgspec.Struct, array_like=True):
-    """What a client last reported of its queues, and when all of it was last written."""
+    """The last report of a client about its queues, and when all of it was last written."""
 
     repeated_at: int = 0
     queues: dict[tuple[str, str, int], ClientQueue] = {}
@@ -72,7 +72,7 @@ class ClientProgress(msgspec.Struct, array_like=True):
 
 
 class HookQueueProgress(msgspec.Struct, array_like=True):
-    """What a hook saw of one queue; -1 and 0: nothing yet."""
+    """The quantities of one queue that a hook saw; -1 and 0: nothing yet."""
 
     seen_at: int = 0
     commit_offset: int = -1
@@ -87,7 +87,7 @@ class HookQueueProgress(msgspec.Struct, array_like=True):
 
 
 class HookProgress(msgspec.Struct, array_like=True):
-    """What a broker's hook saw of its queues, and when it was last written."""
+    """The quantities that a broker's hook saw of its queues, and when they were last written."""
 
     written_at: int = 0
     repeated_at: int = 0
@@ -145,7 +145,7 @@ def behind_by(ahead: int | None, behind: int | None) -> int | None:
 
 
 class PoppedQuantities(NamedTuple):
-    """What is known of a popped queue at an instant; None: unknown."""
+    """The quantities of a popped queue at an instant; None: unknown."""
 
     lag: int | None
     lag_is_at_least: bool = True
@@ -157,7 +157,7 @@ class PoppedQuantities(NamedTuple):
 
 
 def on_call(state: ProgressState, event: PoppedEvent, *, was_restarted: bool) -> None:
-    """Process a call of a consumer that pops; that of a broker which has restarted begins again."""
+    """Process a call of a consumer that pops; after a restart of the broker the state is new."""
     if state.popped is None:
         state.popped = PoppedQueues()
     if was_restarted:

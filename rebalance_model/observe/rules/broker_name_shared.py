@@ -19,7 +19,7 @@ from rebalance_model.observe.step import BROKER_NAME_SHARED, ClusterStep
 WITHIN = 600_000
 """Returns of a former boot time count for so long; milliseconds."""
 RETURNS = 2
-"""So many are needed."""
+"""Number of returns that are needed."""
 BOOTS_MAX = 8
 """Boot times that are kept of a broker's name."""
 

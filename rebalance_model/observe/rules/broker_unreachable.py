@@ -51,9 +51,9 @@ def is_gone(step: ClusterStep, broker: str) -> bool:
 
 
 def _away_since(reaches: list[Reach]) -> int | None:
-    """Return since when no collector has reached the broker, nor found it listed; None: one does, or it is unknown.
+    """Return since when no collector has reached the broker or found it listed; None: one has, or it is unknown.
 
-    A collector that has started anew reports only brokers that it has found listed.
+    A collector that has just started reports only brokers that it has found listed.
     """
     away = [reach.unlisted_since or reach.reported_at for reach in reaches]
     return max(away) if away and min(away) > 0 else None

@@ -3,7 +3,7 @@
 It is frozen, starved of CPU, or cut off from its broker: its last answer is all that is known of its queues. Unknown
 for a client with two channels: the broker forwards the request on one of them, which may be dead while the client
 works on the other (observed for 130 s after a restart of a real broker). Clients behind a proxy never answer this
-request. A client that answers "not supported", or has never answered and works all the same, is alive and does not
+request. A client that answers "not supported", or has never answered but works, is alive and does not
 report its queues (`polls.answers`): coverage says so.
 """
 

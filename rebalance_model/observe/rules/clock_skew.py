@@ -91,7 +91,7 @@ def broker_evidence(step: GroupStep, broker: str) -> Evidence:
 
 
 def clock_evidence(step: ClusterStep, subject: str) -> Evidence:
-    """By how much its clock was set, and when; and the bounds of a broker's."""
+    """Return by how much a client's clock was set, and when; and the bounds of a broker's clock."""
     view, clock_set = step.state.brokers.get(subject), _clock_set(step, subject)
     found = _evidence(step, view.skew if view is not None else None)
     return found | ({"set_by_ms": clock_set.step, "set_at": clock_set.at} if clock_set is not None else {})

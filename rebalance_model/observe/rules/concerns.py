@@ -1,9 +1,9 @@
-"""What may be wrong with a queue or a client: flags that say which rules can find anything.
+"""Flags of what may be wrong with a queue or a client: they say which rules can find anything.
 
 A queue is judged by the rules whose flags it has (`Rule.concerns`), and by every rule while it has an open or pending
 incident. So a flag must be set wherever a rule about it may return `Holds`, or schedule a check: it may be set without
 a reason, which costs time, but never be missing. The one check that healthy queues need all the time, that of the lock
-by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the rules that are left out all the same.
+by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the rules that are left out, too.
 """
 
 from collections.abc import Iterable

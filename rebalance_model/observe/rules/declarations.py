@@ -1,4 +1,4 @@
-"""What every member of a group must declare alike: the strategy and the kind of listener.
+"""Declarations that all members of a group must share: the strategy and the kind of listener.
 
 A difference counts when the clients that differ have each declared it in two answers. The last declaration of an
 unresponsive client stays valid.

@@ -1,15 +1,15 @@
 """Tell a queue that is read to its end from one that waits: its client commits nothing of what its filter leaves out.
 
-A broker leaves out the messages that a group's expression does not match, and tells the client to go on behind them.
+A broker leaves out the messages that a group's expression does not match, and tells the client the next offset.
 Java's client commits that once it has nothing of the queue (correctTagsOffset); Go's 2.0 and 2.1 do not, nor does any
 client for messages that it leaves out itself, those whose tag has the same hash. The commit then stands and lag grows,
-though no message waits: the client goes on pulling at the newest offset, and has none.
+though no message waits: the client pulls at the newest offset and gets none.
 
 Where the client does not say how many messages it has, as Go's does not, and by a hook alone, a listener that hangs
 looks alike at first: the client pulls on until it has pullThresholdForQueue messages. Beyond that it can only have left
 them out. Before, it counts as left out only if nothing was committed since the client has the queue.
 
-Tell whether a client that pulls by itself (CONSUME_ACTIVELY) goes on reading a queue between two commits.
+Determine whether a client that pulls by itself (CONSUME_ACTIVELY) continues to read a queue between two commits.
 
 Such a client commits when its application does: at a checkpoint every few minutes (Flink, SeaTunnel), or never. So a
 commit that does not advance shows nothing. What does:
@@ -55,7 +55,7 @@ def reads_on(step: GroupStep, q: QueueFacts, limit: int) -> bool | None:
 
 
 def _handed_over(queue: QueueState, process_queue: OwnersQueue | None, now: int, limit: int) -> bool | None:
-    """Return whether the client hands over what it has, by its own answer; None: it has nothing, or is silent.
+    """Return whether the client hands its messages over, by its own answer; None: it has none, or is silent.
 
     One that has handed over its last message after the newest one was sent has had all of them.
     """
@@ -111,7 +111,7 @@ def is_filtered(step: GroupStep, q: QueueFacts) -> bool:
 
 
 def _has_filter(step: GroupStep, q: QueueFacts) -> bool:
-    """Return whether an expression leaves out messages: of the queue's owner, or of the group, if no member answers."""
+    """Return whether the expression of the queue's owner filters; that of the group, if no member answers."""
     client_id, info = q.queue.owner, step.facts.info
     if client_id is not None:
         interest = step.facts.interests.get(client_id, {}).get(q.mq.topic)

@@ -93,7 +93,7 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
 
 
 def _quiet(step: GroupStep) -> dict[MessageQueue, QueueFacts] | None:
-    """Return the queues of the step if no rule looks at any of them, nor at a client: most answers; else None."""
+    """Return the queues of the step if no rule judges them or a client, as after most answers; else None."""
     if not (step.group_touched or step.state.reread or _names_any(step)):
         return {}  # most pulls and commits
     is_shown = step.group_touched and step.state.incidents

@@ -2,7 +2,7 @@
 
 For groups that pull, what POP_RETURNED is for those that pop. It takes `AGAIN_FOR_MS` without a longer pause than
 `retries.AGAIN_WITHIN`. An info: it may be the same few messages each time. A warning from `MANY` a minute and a fifth
-of what is consumed of the group's topics, for the rest of the run. Clear when none comes back any more.
+of what is consumed of the group's topics; it stays one until the incident is over. Clear when none comes back any more.
 """
 
 from rebalance_model.observe.group import skipped
@@ -14,7 +14,7 @@ AGAIN_FOR_MS = 300_000
 CLEAR_AFTER_MS = 600_000
 """A run that begins again is the same incident within this time."""
 MANY, SHARE = 10, 5
-"""So many messages in a minute, and one of so many consumed ones, are a warning."""
+"""Limits of a warning: messages in a minute, and one of this many consumed ones."""
 _MINUTE, _HOUR = 60_000, 3_600_000
 
 

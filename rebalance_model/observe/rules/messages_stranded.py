@@ -31,7 +31,7 @@ NAMED_MAX = 10
 
 
 class Stranded(NamedTuple):
-    """What waits in one queue."""
+    """The messages that wait in one queue."""
 
     messages: int
     why: str
@@ -81,7 +81,7 @@ def _stranded(step: GroupStep) -> dict[MessageQueue, Stranded]:
 
 
 def _of_queue(step: GroupStep, queue: QueueState) -> Stranded | None:
-    """Return what waits in a queue that has ended, or what was skipped of it; None: neither, or it is not certain."""
+    """Return the messages that wait in a queue that has ended, or that were skipped; None: neither, or uncertain."""
     ended, skipped = queue.ended, queue.skipped
     if ended is not None:
         messages = waiting(queue) if ended.why != "TOPIC_DELETED" else None
@@ -153,8 +153,8 @@ RULE = GroupRule(
         "EXPIRED": Advice(
             short="the commit jumped over messages that the broker no longer had",
             what=(
-                "The broker answered that it does not have the next messages (PULL_OFFSET_MOVED), and the group went "
-                "on behind them: the store deleted them unread, or an operator reset the offset."
+                "The broker answered that it does not have the next messages (PULL_OFFSET_MOVED), and the group "
+                "continued after them: the store deleted them unread, or an operator reset the offset."
             ),
             first_step=(
                 "Compare the group's delay with how long the broker keeps messages (fileReservedTime, and deletion at "
@@ -165,7 +165,7 @@ RULE = GroupRule(
         "JUMPED": Advice(
             short="the commit jumped over messages that nobody read",
             what=(
-                "The group's clients go on behind messages that none of them pulled: the commit was moved "
+                "The group's clients continue after messages that none of them pulled: the commit was moved "
                 "(resetOffsetByTime, skipAccumulatedMessage), or the store deleted messages before they were read."
             ),
             first_step=(

@@ -18,7 +18,7 @@ from rebalance_model.observe.step import GroupStep
 
 CODE = "NO_ACTIVE_CLIENTS_WITH_LAG"
 MARGIN = 10_000
-"""So much later than they are due it may be seen that the members of a restarted broker are not back; milliseconds."""
+"""Delay after which missing members of a restarted broker count as not back; milliseconds."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:

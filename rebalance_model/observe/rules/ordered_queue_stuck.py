@@ -5,7 +5,7 @@ The core alert: `mqadmin consumerStatus` does not show this condition. Judged at
 is a warning then. Unknown for a queue that its topic seems to have lost (`released_queues`). Clear when the commit
 advances.
 
-POP_BLOCKED: the same of a queue that is popped in order (consumeMessageOrderly): its commit stays at the first message
+POP_BLOCKED: such a queue that is popped in order (consumeMessageOrderly): its commit stays at the first message
 that is not acknowledged. By hooks it is one that was renewed or refused, and not acknowledged for `pop_held_after`.
 """
 
@@ -242,7 +242,7 @@ def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
 
 
 def _who_locks(step: GroupStep, q: QueueFacts) -> str | None:
-    """Return the client in whose favor the broker refuses the lock, member or not; None: nobody, as far as is known."""
+    """Return the client that holds the lock which others are refused, member or not; None: no such client is known."""
     entry = q.hook.locks.get(q.mq) if q.hook is not None else None
     if entry is not None:
         is_expired = entry.is_expired(step.now, step.policy.broker_lock_max_live_time)

@@ -4,7 +4,7 @@ A POP without a message is answered after its pollTime, so a member that pops mo
 back when they have been invisible for long enough, are consumed twice, or wait in its cache: the group's lag can be 0,
 as the commit advances when a message is handed out.
 
-BEHIND_PROXY: the same of the clients of a proxy together, on whose channels no message is acknowledged or refused; the
+BEHIND_PROXY: all clients of a proxy together, on whose channels no message is acknowledged or refused; the
 subject is the proxy, since its calls do not name the client. It takes that all of them finish nothing, and that their
 number is known.
 

@@ -19,13 +19,13 @@ from rebalance_model.observe.step import GroupStep
 
 EXPIRED, REJECTED, UNDETERMINED = "EXPIRED", "REJECTED", "UNDETERMINED"
 MANY, SHARE = 10, 5
-"""So many messages in a minute, and one of so many acknowledged (by polls: handed out) ones, are a warning."""
+"""Limits of a warning: messages in a minute, and one of this many acknowledged (by polls: handed out) ones."""
 
 
 AGAIN_FOR_MS = 120_000
-"""By polls messages must come back for so long: those of clients that are restarted do not."""
+"""How long messages must come back by polls: those of clients that are restarted do not."""
 RECENT_POLLS = 3
-"""That none came back is known if each broker was asked within this many poll intervals."""
+"""Poll intervals within which each broker must have been asked, to know that no message came back."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:

@@ -5,7 +5,7 @@ of them: it waits for its listener. All the time the broker's own lag can be 0, 
 handed out. REFUSED: its POPs come, and the broker refuses each of them. Without a sub-cause: by hooks, no POP has come
 since its last one was to be answered. Critical if more messages wait.
 
-BEHIND_PROXY: the same of the push consumers behind a proxy together: their heartbeats go on, and no proxy has popped
+BEHIND_PROXY: all push consumers behind a proxy together: their heartbeats continue, and no proxy has popped
 for them. The subject is the proxy that popped last.
 """
 
@@ -25,7 +25,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     client, popper = step.state.clients.get(client_id), step.state.popper(client_id)
     if client is not None and client.full:
         if client.unanswered or client.full_since == client.answered:
-            return None  # one that does not answer is as it last was
+            return None  # without an answer the last state counts
         return Holds(_severity(step, client), FULL, client_id, explained_by=pop_not_acking.explains(step))
     if popper is None or client_id not in step.facts.members:
         return CLEAR

@@ -1,8 +1,8 @@
 """PULL_EXPIRED: a push client has not pulled from its queue for longer than pullMaxIdleTime.
 
 The client repairs that itself at its next rebalance (it drops and re-acquires the queue), so in polls it shows for at
-most 20 s. Clear when a pull is seen or another client gets the queue: that the client makes
-its process queue anew is no pull (RETAKEN, if it does so again and again).
+most 20 s. Clear when a pull is seen or another client gets the queue. A new process queue of
+the same client is no pull (RETAKEN, if it happens repeatedly).
 
 If the client answers, its own timestamp counts. That timestamp advances while the client holds back (flow control, no
 lock), but the broker then sees no pull. So by the hook alone the verdict is unknown for a queue with so many cached
@@ -70,8 +70,8 @@ def _open(step: GroupStep, q: QueueFacts) -> IncidentState | None:
 def _is_repaired(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
     """Return whether the client that did not pull the queue has pulled it since; also if there is no incident of that.
 
-    A process queue that is made anew has the stamp of a pull that never was: a pull after it shows by messages, by
-    another stamp, or at the broker's hook.
+    A new process queue has the stamp of a pull that did not happen: a pull after it shows in messages, in another
+    stamp, or at the broker's hook.
     """
     incident, answer = _open(step, q), process_queue.answer
     if incident is None or incident.client_id != q.queue.owner:
@@ -141,7 +141,7 @@ def _limit(step: GroupStep, process_queue: OwnersQueue) -> int:
 
 
 def _exact(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> OwnersQueue | None:
-    """Return the queue by the hook if the client's timestamp, aged since its answer, agrees: then it sees all pulls.
+    """Return the hook's view of the queue if it agrees with the client's own timestamp: then the hook sees all pulls.
 
     None if it does not agree, or the client is silent or has not answered for this queue.
     """

@@ -7,7 +7,7 @@ pulls it and consumes nothing: then the client may not report what it has. Nor d
 call (`released_queues`).
 
 A client that declares a longer consumeTimeout than the default (15 min) has listeners that take long on purpose. Within
-that time nothing is wrong with one; a commit that stands for ten minutes is said all the same (LISTENER_MAY_TAKE_LONG).
+that time nothing is wrong with one; a commit without progress for ten minutes is reported (LISTENER_MAY_TAKE_LONG).
 """
 
 from typing import Literal, get_args
@@ -54,7 +54,7 @@ _OF_LISTENER = ("POOL_EXHAUSTED", "LISTENER_BATCH", "LISTENER_HUNG", "MESSAGE_HE
 _CONSUME_TIMEOUT = 15 * 60_000
 """The default of consumeTimeout: a client that declares no more may not know of it; milliseconds."""
 _SAID_AFTER = 10 * 60_000
-"""A commit that stands for so long is said, even if its client allows the listener more; milliseconds."""
+"""Time without a commit that is reported even if the client allows its listener more; milliseconds."""
 
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
@@ -163,7 +163,7 @@ def _cause_of_reader(step: GroupStep, q: QueueFacts) -> SubCause:
 
 
 def _of_retry(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
-    """Check messages that are to be tried again, of ordered groups, too: their delay is over when they are here.
+    """Check messages in the retry queue, of ordered groups, too: a message comes there after its delay.
 
     A message that fails again is committed, and comes back behind the others. What comes back to clients that pop is in
     topics of their own, of which each POP reads a part only: more must wait there than one pull brings.
@@ -275,7 +275,7 @@ def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
 
 
 def _is_unresponsive(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
-    """Return whether neither the collector nor, where there is no answer, the broker receives anything from it."""
+    """Return whether the client sends nothing to the collector or, without an answer, to the broker."""
     if process_queue.client.silent and step.now - process_queue.client.answered > step.policy.unresponsive_after:
         return True
     return process_queue.answer is None and stall.is_unresponsive(step, q)
@@ -393,7 +393,7 @@ RULE = QueueRule(
         "MESSAGE_HELD": Advice(
             short="the message at its commit is not finished",
             what=(
-                "The owner goes on with later messages, but not past the one at the commit: a listener has not "
+                "The owner continues with later messages, but not past the one at the commit: a listener has not "
                 "returned from it, or the client has lost track of it."
             ),
             first_step=(

@@ -8,8 +8,8 @@ NAME_SERVERS: a member has the share of a route without a broker (`group.route_v
 see a change. No answer of two name servers shows it: that they disagree is inferred. Some queues then have two readers
 and others none; their incidents are children of this one, and those that are due before it wait for it.
 
-NOT_TAKEN_UP: the same of all members, and of a broker that has restarted, or answers again. Nothing shows that name
-servers disagree, since no member has another route: none has taken up its queues since then.
+NOT_TAKEN_UP: no member has taken up the queues of a broker that has restarted, or answers again. Name servers need
+not disagree: all members have the same route.
 
 COLLECTOR_ROUTE: the collector's own name server is such a one (`Route.beyond`). The members may all be right, and no
 owner of the topic's queues is expected.

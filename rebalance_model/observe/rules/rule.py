@@ -115,14 +115,14 @@ class Rule(Generic[StepT, Subject]):
     units: Mapping[str, Unit]
     """Units by evidence field. A name that ends in ``*`` is a prefix of several field names."""
     advice: Mapping[str, Advice]
-    """By sub-cause."""
+    """The advice for each sub-cause."""
     title: str = ""
     """What is wrong in a few words, the same for all rules of a code. ``{subject}`` is the queue, client, broker or
     group, ``{group}`` the group."""
     sub_causes: tuple[str, ...] = ("",)
     """The values that `judge` may set as `Holds.sub_cause`."""
     concerns: int = 0
-    """Of a rule about queues or clients: the flags of which a subject must have one (`concerns`), or an incident, to be
+    """The flags of a rule about queues or clients: a subject must have one (`concerns`), or an incident, to be
     judged. A subject without them never holds, and needs no check."""
     needs: tuple[Need, ...] = ()
     """The rule is suspended if any of these is missing."""

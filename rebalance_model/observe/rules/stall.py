@@ -109,7 +109,7 @@ OwnerCause: TypeAlias = Literal["GHOST_CONNECTION", "NOT_REPORTED", "UNASSIGNED"
 
 
 class Stall(msgspec.Struct, frozen=True, gc=False):
-    """How long a queue has waited."""
+    """The time for which a queue has waited."""
 
     ms: int
     """Milliseconds; 0: nothing waits."""
@@ -181,7 +181,7 @@ def _is_left(step: GroupStep, q: QueueFacts, hook: HookView, hook_view: HookQueu
 
 
 def _at_least(queue: QueueState, hook_view: HookQueueView) -> int:
-    """Return the minimum of messages that wait: those pulled, or answered to be there, beyond the hook's commit."""
+    """Return the least number of messages that wait: those beyond the hook's commit that were pulled or reported."""
     newest = queue.broker_offset or 0 if hook_view.behind_since else 0
     return max(1, max(hook_view.pull_offset, newest) - hook_view.commit_offset)
 

@@ -2,8 +2,8 @@
 
 A push consumer runs the listeners of all its topics in one pool (ConsumeMessageConcurrentlyService.consumeExecutor). A
 listener that hangs on one topic takes its threads one by one; the messages of the other topics never start, though
-nothing is wrong with them. It shows as queues of several topics that hold messages and stand still, all of them: where
-a single thread is hung, other queues go on.
+nothing is wrong with them. All queues of several topics then hold messages and do not advance; where a single
+thread is hung, other queues advance.
 
 The topic that stopped first has the threads, if that is certain. Those that stopped together can't be told apart.
 """
@@ -63,7 +63,7 @@ def _exhausted(step: GroupStep, client_id: str) -> ThreadPool | None:
 
 
 def _by_answer(step: GroupStep, client: ClientView) -> list[WaitingQueue] | None:
-    """Return the queues with messages at the client, by its answer; None if it goes on with any queue."""
+    """Return the queues with messages at the client, by its answer; None if any queue advances."""
     waiting = []
     for mq, process_queue in client.queues.items():
         stamp, certain = process_queue.last_consume_timestamp, client.at_answer(process_queue).last_consume_timestamp

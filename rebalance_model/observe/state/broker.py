@@ -45,13 +45,13 @@ class SeldomHeartbeats(msgspec.Struct, array_like=True):
     """The heartbeats of a client that runs, and sends them so seldom that its broker drops it in between."""
 
     interval: int
-    """Between the last two of them, milliseconds."""
+    """Time between its last two heartbeats, milliseconds."""
     since: int
     last: int
 
 
 class HookView(msgspec.Struct, array_like=True):
-    """What a broker's hook adds to its view."""
+    """The part of a broker's view that its hook adds."""
 
     source: str
     complete_at: int

@@ -1,4 +1,4 @@
-"""What a client has reported of itself and its process queues."""
+"""Reports of a client about itself and its process queues."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ UNANSWERED_POLLS = 2
 
 
 class ProcessQueueView(ProcessQueue, array_like=True, kw_only=True):
-    """What the last answer showed of one process queue; None: it can't be read, or was not sent.
+    """One process queue as the last answer showed it; None: it can't be read, or was not sent.
 
     Its stamps are by the client's clock, all other times by the collector's.
     """
@@ -47,7 +47,7 @@ class ProcessQueueView(ProcessQueue, array_like=True, kw_only=True):
     pull_seen: int = 0
     consume_seen: int = 0
     made: int = 0
-    """When the client made it anew, for a queue that it had: the stamp that shows it, by its clock; 0: never."""
+    """When the client made it again for a queue that it had: the stamp that shows it, by its clock; 0: never."""
 
     def newest(self, *, orderly: bool) -> int | None:
         """Return when it was last locked (ordered) or pulled, by the client's clock; epoch milliseconds."""
@@ -58,7 +58,7 @@ class ProcessQueueView(ProcessQueue, array_like=True, kw_only=True):
 
 
 class ClientView(msgspec.Struct, array_like=True):
-    """What a client last reported of itself (GET_CONSUMER_RUNNING_INFO)."""
+    """The last report of a client about itself (GET_CONSUMER_RUNNING_INFO)."""
 
     asked: int
     """When it was last asked, with or without an answer; by the collector's clock, as all times but `client_now`."""
@@ -86,7 +86,7 @@ class ClientView(msgspec.Struct, array_like=True):
     popped: tuple[PopTarget, ...] = ()
     """The queues that it pops, by its last answer; it shares them with others."""
     full: tuple[PopTarget, ...] = ()
-    """Those of them that had too many messages without an acknowledgement in that answer: it does not pop them."""
+    """The targets that had too many messages without an acknowledgement in that answer: it does not pop them."""
     full_since: int = 0
     """When the first of the consecutive answers came in which it was full; 0: it is not."""
     unacked: int | None = None
@@ -103,15 +103,15 @@ class ClientView(msgspec.Struct, array_like=True):
     unreadable: tuple[str, ...] = ()
     """What of its last answer can't be read, each with the reason."""
     consume_type: str = ""
-    """As it last declared it, in a heartbeat or an answer; empty: not known."""
+    """The consume type that it last declared, in a heartbeat or an answer; empty: not known."""
     threads_max: int | None = None
     """The size of its pool of listener threads (consumeThreadMax); None: not reported."""
     threads_in_listener: int | None = None
     """How many of them were in the listener when their stacks were last asked for; None: never asked, or unknown."""
     message_model: str = ""
-    """As it last declared it; empty: not known."""
+    """The message model that it last declared; empty: not known."""
     language: str = ""
-    """As its broker lists it; empty: not known."""
+    """The language in its broker's list; empty: not known."""
     consume_timeout: int | None = None
     """How long its listener may have a message before the client sends it back (consumeTimeout), milliseconds; None:
     not reported."""

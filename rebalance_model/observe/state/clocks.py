@@ -100,7 +100,7 @@ class Clocks(msgspec.Struct, array_like=True):
         return self._correct_all()[0]
 
     def note_set(self, source: str) -> None:
-        """Record that a source's clock was set: what was measured of it, or by it, is void."""
+        """Record that a source's clock was set, and discard all measurements of it and by it."""
         self.forget(source)
         self.off.pop(source, None)
         self.answered = {request: at for request, at in self.answered.items() if request[0] != source}

@@ -7,7 +7,7 @@ from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silen
 
 
 class Reach(msgspec.Struct, array_like=True):
-    """How one collector reaches a broker (BROKER_STATUS); times are epoch milliseconds."""
+    """The way in which one collector reaches a broker (BROKER_STATUS); times are epoch milliseconds."""
 
     unanswered: int = 0
     """The number of consecutive requests without any answer; an error code from the broker is an answer."""
@@ -23,7 +23,7 @@ class Reach(msgspec.Struct, array_like=True):
 
 
 class ReviveBacklog(msgspec.Struct, array_like=True, frozen=True):
-    """How far a broker is behind with giving back popped messages; times are epoch milliseconds."""
+    """A broker's delay in giving back popped messages; times are epoch milliseconds."""
 
     records: int
     """Records of POPs that it has not checked yet."""
@@ -39,7 +39,7 @@ class WaitingLevel(msgspec.Struct, array_like=True, frozen=True):
     """The queue of a delay level in which messages wait."""
 
     offset: int
-    """That of the message that the broker delivers next."""
+    """The offset of the message that the broker delivers next."""
     newest: int
     since: int
     """When an answer first showed this offset."""
@@ -57,7 +57,7 @@ class Delayed(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClusterBroker(msgspec.Struct, array_like=True):
-    """What broadcasts report of one broker."""
+    """One broker, as broadcasts report it."""
 
     hook: str = ""
     """The source of its hook; empty: it never had one."""
@@ -80,7 +80,7 @@ class ClusterBroker(msgspec.Struct, array_like=True):
 
 
 class ClusterProxy(msgspec.Struct, array_like=True):
-    """What collectors report of one proxy."""
+    """One proxy, as collectors report it."""
 
     reached_by: dict[str, Reach] = {}
     """By collector."""
@@ -89,7 +89,7 @@ class ClusterProxy(msgspec.Struct, array_like=True):
 
 
 class ClusterState(msgspec.Struct):
-    """What broadcasts report of a cluster's brokers, hooks and collectors: the same in every shard."""
+    """The brokers, hooks and collectors of a cluster, as broadcasts report them: the same in every shard."""
 
     cluster: str
     group: str = ""

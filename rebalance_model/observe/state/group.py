@@ -254,7 +254,7 @@ class GroupState(msgspec.Struct):
     returns: PolledReturns | None = None
     """What polls show of messages that come back; None: the group has no retry topic of a popped topic."""
     lost: LostState | None = None
-    """That its state was lost, so that it began again; None: it never was."""
+    """The loss of its state, after which it began again; None: it never was lost."""
     retries: Retries | None = None
     """The messages that come back by its retry topic; None: no commit of it was seen."""
     opened: dict[IncidentKey, int] = {}

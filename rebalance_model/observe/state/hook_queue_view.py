@@ -1,4 +1,4 @@
-"""What a broker's hook has seen of one queue."""
+"""The view that a broker's hook has of one queue."""
 
 import msgspec
 
@@ -49,7 +49,7 @@ class Reread(msgspec.Struct, array_like=True):
 
 
 class FormerHolder(msgspec.Struct, array_like=True):
-    """How far a client had consumed a queue when it lost the queue, or when its broker restarted."""
+    """The offset that a client had reached when it lost the queue, or when its broker restarted."""
 
     client_id: str
     commit: int
@@ -80,7 +80,7 @@ class PullError(msgspec.Struct, array_like=True):
     last: int
     count: int
     client_id: str | None
-    """The client of the last one; None: unknown, as it is no member."""
+    """The client of the last one; None: unknown, because it is not a member."""
     channel: str = ""
     """The channel of the last one."""
 
@@ -89,7 +89,7 @@ class MovedOffset(msgspec.Struct, array_like=True, frozen=True):
     """A commit on a channel that belongs to no client: a tool moves the offset forward."""
 
     first: int
-    """Up to where the queue was consumed."""
+    """Offset up to which the queue was consumed."""
     start: int
     """The commit."""
     since: int
@@ -98,7 +98,7 @@ class MovedOffset(msgspec.Struct, array_like=True, frozen=True):
 
 
 class HookQueueView(msgspec.Struct, array_like=True):
-    """What the broker's hook has seen of one queue."""
+    """One queue as the broker's hook has seen it."""
 
     holder: str | None = None
     """The client that locked it last, or (concurrent) last began to pull it; None: no client, or unknown."""

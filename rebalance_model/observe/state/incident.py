@@ -8,7 +8,7 @@ from rebalance_model.entities import MessageQueue
 
 
 class IncidentKey(NamedTuple):
-    """What an incident is about: a group has at most one of a key at a time."""
+    """The subject of an incident: a group has at most one of a key at a time."""
 
     code: str
     subject: str = ""
@@ -44,7 +44,7 @@ class HeldCause(msgspec.Struct, array_like=True):
     client_id: str | None
     """The client that caused it when it was first seen."""
     held_ms: int = 0
-    """For how long it has held, up to `IncidentState.counted_until`."""
+    """How long it has held, up to `IncidentState.counted_until`; milliseconds."""
 
 
 class IncidentState(msgspec.Struct, array_like=True):
@@ -74,7 +74,7 @@ class IncidentState(msgspec.Struct, array_like=True):
 
     @property
     def key(self) -> IncidentKey:
-        """Return what it is about."""
+        """Return the subject of the incident."""
         return IncidentKey(self.code, self.subject)
 
     @property
@@ -114,7 +114,7 @@ class LostState(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Remains(msgspec.Struct):
-    """What is kept of a group's lost state: the fields of `GroupState` with the same names."""
+    """The rest of a group's lost state: the fields of `GroupState` with the same names."""
 
     rows: int = 0
     incidents: dict[IncidentKey, IncidentState] = {}

@@ -1,4 +1,4 @@
-"""What is in flight of one popped queue: messages that were handed out, and are neither acked nor given back.
+"""Messages in flight of one popped queue: they were handed out, and are neither acked nor given back.
 
 A broker hands out the messages of a queue in the order of their offsets (POP_MESSAGE), to any client of the group. A
 client acks or refuses each by itself; a message that is neither is given to another client when it has been invisible
@@ -27,13 +27,13 @@ from rebalance_model.observe.events.hook_events import AckMessage, ChangeMessage
 UNACKED_MAX = 256
 """Ranges of unacked offsets that are kept of a queue."""
 HELD_MAX = 64
-"""Held messages that are kept of a queue."""
+"""Number of held messages that are kept of a queue."""
 STEP_MAX = 4_096
 """The offset goes no further without an ack or an answer between, unless somebody has set it."""
 REVIVED_WITHIN = 5_000
 """A message is in the retry topic this long after it ceased to be invisible (seen: 0.5 to 4.8 s); milliseconds."""
 RENEWALS_MS = frozenset({60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000})
-"""For how long a proxy renews a message whose client has not finished it (RetryPolicy of renewals)."""
+"""How long a proxy renews a message whose client has not finished it (RetryPolicy of renewals)."""
 RENEWED_WITHIN = 10_500
 """A proxy renews a message that is invisible for no longer than this (renewAheadTimeMillis, 10 s); milliseconds."""
 DONE = (None, 0)
@@ -48,7 +48,7 @@ class Unacked(msgspec.Struct, array_like=True):
     popped_by: int
     """The latest time at which they can have been popped, epoch milliseconds."""
     invisible_ms: int
-    """For how long no other client gets them after that."""
+    """How long no other client gets them after that."""
 
     @property
     def count(self) -> int:
@@ -78,7 +78,7 @@ class HeldMessage(msgspec.Struct, array_like=True):
 
 
 class PoppedQueue(msgspec.Struct, array_like=True):
-    """What is known of a popped queue; -1 and 0: nothing yet."""
+    """The state of a popped queue; -1 and 0: nothing yet."""
 
     popped_to: int = -1
     """The offset after the highest one that is known to be popped."""
@@ -93,7 +93,7 @@ class PoppedQueue(msgspec.Struct, array_like=True):
     complete_at: int = 0
     """From when on all that is in flight is known, unless messages of it were popped in order."""
     invisible_ms: int = 0
-    """For how long no other client gets a message that is popped now."""
+    """How long no other client gets a message that is popped now."""
     order: bool = False
     """Whether it is popped in order."""
     filtered: bool = False
@@ -101,7 +101,7 @@ class PoppedQueue(msgspec.Struct, array_like=True):
     unacked: list[Unacked] = []
     """In the order of their offsets."""
     held_messages: dict[int, HeldMessage] = {}
-    """By offset; not among the unacked ones."""
+    """Messages by offset; not among the unacked ones."""
 
 
 def on_pop(queue: PoppedQueue, event: PopMessage) -> None:
@@ -125,7 +125,7 @@ def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
     cover(queue, now)
     if _has_fallen(queue, event):
         forget(queue, now)
-    _take(queue, event.ranges)
+    _remove_unacked(queue, event.ranges)
     for offset in [one for one in queue.held_messages if _is_in(event.ranges, one)]:
         if not event.order or queue.held_messages[offset].newest_pop <= event.pop_time_max:  # or of a later delivery
             del queue.held_messages[offset]
@@ -164,7 +164,7 @@ def on_change(
     queue.order = event.order
     cover(queue, now)
     _popped_to(queue, offset, popped, event.invisible_ms, now)
-    _take(queue, ((offset, offset),))
+    _remove_unacked(queue, ((offset, offset),))
     _keep_bounds(queue)
     queue.popped_to = max(queue.popped_to, offset + 1)
     queue.popped_at = max(queue.popped_at, popped)
@@ -196,7 +196,7 @@ def on_offsets(queue: PoppedQueue, now: int, *, commit_offset: int, pull_offset:
         forget(queue, now)
     queue.answered_to = popped_to
     if queue.order:
-        _take(queue, ((0, commit_offset - 1),))
+        _remove_unacked(queue, ((0, commit_offset - 1),))
         queue.held_messages = {offset: held for offset, held in queue.held_messages.items() if offset >= commit_offset}
     elif queue.complete_at:
         _popped_to(queue, popped_to, now, queue.invisible_ms, now)
@@ -295,7 +295,7 @@ def _popped_to(queue: PoppedQueue, offset: int, popped_by: int, invisible_ms: in
     queue.popped_to = max(queue.popped_to, offset)
 
 
-def _take(queue: PoppedQueue, ranges: Sequence[Sequence[int]]) -> None:
+def _remove_unacked(queue: PoppedQueue, ranges: Sequence[Sequence[int]]) -> None:
     """Take ranges of offsets, which are in order, out of the unacked ones."""
     if not queue.unacked or queue.unacked[-1].last < ranges[0][0] or ranges[-1][1] < queue.unacked[0].first:
         return

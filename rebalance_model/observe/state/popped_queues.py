@@ -22,11 +22,11 @@ FORGOTTEN_AFTER = 3_600_000
 """A queue or a topic without a call for this long is forgotten, milliseconds: all that was in flight has been given
 back, but what a proxy has renewed for longer."""
 RETRY_SEPARATORS = "_+"
-"""Between the group and the topic in the name of a retry topic: of version 1 and 2 (KeyBuilder.buildPopRetryTopic)."""
+"""Separators of group and topic in the name of a retry topic: version 1 and 2 (KeyBuilder.buildPopRetryTopic)."""
 
 
 class TopicPops(msgspec.Struct, array_like=True):
-    """How a topic is popped at one broker, by the last POP."""
+    """The way in which a topic is popped at one broker, by the last POP."""
 
     at: int
     """When it came; epoch milliseconds."""
@@ -46,7 +46,7 @@ class PoppedQueues(msgspec.Struct, array_like=True):
 
 
 def popped_topic(group: str, topic: str) -> str:
-    """Return the topic with which a topic is popped: of a retry topic that of its messages, else itself."""
+    """Return the topic in whose name a topic is popped: for a retry topic that of its messages, else itself."""
     prefix = RETRY_TOPIC_PREFIX + group
     rest = topic.removeprefix(prefix)
     return rest[1:] if topic.startswith(prefix) and rest[:1] in tuple(RETRY_SEPARATORS) else topic

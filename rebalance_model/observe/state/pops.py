@@ -1,4 +1,4 @@
-"""What the calls at the brokers' hooks show of a group's consumers that pop (`hooks.pops`)."""
+"""Consumers of a group that pop, as the calls at the brokers' hooks show them (`hooks.pops`)."""
 
 import msgspec
 
@@ -16,7 +16,7 @@ RECENT_MS = 15_000
 
 
 class LastMinute(msgspec.Struct, array_like=True):
-    """How often something happened in the last minute."""
+    """A count of what happened in the last minute."""
 
     counts: list[tuple[int, int]] = []
     """By interval: its begin, epoch milliseconds, and the number."""
@@ -44,7 +44,7 @@ class Popper(msgspec.Struct, array_like=True):
     popped_at: int = 0
     """When its last POP came that was not refused."""
     poll_ms: int = 0
-    """For how long that one may wait for a message."""
+    """How long the last POP may wait for a message."""
     pops: LastMinute = msgspec.field(default_factory=LastMinute)
     """Its POPs since it last acknowledged or refused a message."""
     finished_at: int = 0
@@ -64,7 +64,7 @@ class Popper(msgspec.Struct, array_like=True):
 
 
 class RequestModes(msgspec.Struct, array_like=True):
-    """When a topic was popped, and when it was pulled."""
+    """The last times at which a topic was popped and pulled."""
 
     popped_at: int = 0
     pulled_at: int = 0
@@ -92,7 +92,7 @@ class ProxiedClient(msgspec.Struct, array_like=True):
 
 
 class PolledReturns(msgspec.Struct, array_like=True):
-    """What polls show of messages that come back to consumers that pop (`polls.returns`)."""
+    """The messages that come back to consumers that pop, as polls show them (`polls.returns`)."""
 
     returned: LastMinute = msgspec.field(default_factory=LastMinute)
     """Messages that were stored in the retry topics of popped topics."""
@@ -107,7 +107,7 @@ class PolledReturns(msgspec.Struct, array_like=True):
 
 
 class Pops(msgspec.Struct, array_like=True):
-    """What is known by hooks of a group's consumers that pop."""
+    """The consumers of a group that pop, as hooks see them."""
 
     queues: PoppedQueues = msgspec.field(default_factory=PoppedQueues)
     poppers: dict[str, Popper] = {}

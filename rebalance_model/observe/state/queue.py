@@ -20,7 +20,7 @@ class LastQueueRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Unassigned(msgspec.Struct, array_like=True, frozen=True):
-    """Since when a queue has no owner, and how that began."""
+    """The time since which a queue has no owner, and how that began."""
 
     since: int
     """Epoch milliseconds."""
@@ -33,7 +33,7 @@ class Unassigned(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LagTrend(msgspec.Struct, array_like=True):
-    """How lag develops, and at what rates the queue is usually filled and consumed."""
+    """The development of the lag, and the usual rates at which the queue is filled and consumed."""
 
     at: int
     """When the present period of measuring the usual rates began."""
@@ -67,7 +67,7 @@ EndedBy = Literal["TOPIC_DELETED", "QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GO
 
 
 class Ended(msgspec.Struct, array_like=True, frozen=True):
-    """That a queue has ended: the cluster no longer has it, or the group no longer consumes its topic."""
+    """The end of a queue: the cluster no longer has it, or the group no longer consumes its topic."""
 
     since: int
     """When that was certain; epoch milliseconds. 0: before the group was observed."""
@@ -101,7 +101,7 @@ class Skipped(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Retaken(msgspec.Struct, array_like=True):
-    """That a client dropped the queue and took it again, while its commit did not advance; see `group.retaken`."""
+    """A queue that a client dropped and took again, while its commit did not advance; see `group.retaken`."""
 
     client_id: str
     since: int
@@ -153,7 +153,7 @@ class QueueState(msgspec.Struct, array_like=True):
     ended: Ended | None = None
     """None: the cluster has it, and the group consumes its topic, as far as is known."""
     pull_offset: int = -1
-    """Up to where it is pulled, by answers (OffsetWrapper.pullOffset); -1: unknown, as before 5.x."""
+    """Offset up to which it is pulled, by answers (OffsetWrapper.pullOffset); -1: unknown, as before 5.x."""
     pull_advanced_at: int = 0
     """When an answer last showed an advance of that offset."""
     filled_after: int = 0
@@ -219,7 +219,7 @@ class RouteSplit(msgspec.Struct, array_like=True, frozen=True):
 
     topic: str
     behind: tuple[str, ...]
-    """Those members."""
+    """The members whose route lacks brokers."""
     lacks: tuple[tuple[str, ...], ...]
     """The brokers that their route lacks; several sets: it is one of them."""
     affected: tuple[MessageQueue, ...]

@@ -1,4 +1,4 @@
-"""How far the sources of telemetry have been folded, and their silences and losses."""
+"""The positions up to which the sources of telemetry were folded, and their silences and losses."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Sequence(msgspec.Struct, array_like=True):
-    """How far one source has been folded: the start of its incarnation and its last seq."""
+    """The position up to which one source was folded: the start of its incarnation and its last seq."""
 
     start: int
     seq: int
@@ -16,7 +16,7 @@ class Sequence(msgspec.Struct, array_like=True):
     """Whether none of those that came too late is missing: they are late, and not lost."""
 
     def covers(self, start: int, seq: int) -> bool:
-        """Whether an event of this incarnation and number was folded before."""
+        """Return whether an event of this incarnation and number was folded before."""
         return (start, seq) <= (self.start, self.seq)
 
 
@@ -43,7 +43,7 @@ class Silence(msgspec.Struct, array_like=True):
     wrong_clock: bool = False
     """Whether it is not waited for because its clock is wrong, whatever its ticks are."""
     ticked: int = 0
-    """Of one that is late, the time of its last tick: how far it is; epoch milliseconds."""
+    """The time of the last tick of a late source: how far it is; epoch milliseconds."""
 
 
 class Loss(msgspec.Struct, array_like=True):

@@ -8,7 +8,7 @@ from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.consumer_manager import AnyConsumerGroupEvent, MemberChange
 
 FLUSH_DELAY = 30_000
-"""From the broker's start to the first flush of batched notifications; milliseconds."""
+"""Time from the broker's start to the first flush of batched notifications; milliseconds."""
 FLUSH_PERIOD = 15_000
 """The time between two flushes; milliseconds."""
 
@@ -24,7 +24,7 @@ class ConsumerIdsChangeListener(msgspec.Struct):
     """Turns CHANGE into notifications, at once or batched; the other events notify no consumer.
 
     In a batch the last list of channels counts, so a member that joined and left between two flushes causes one
-    notification of each member, and a channel that was closed since is notified in vain. In Java a newer CHANGE of a
+    notification of each member, and that of a channel that was closed since is lost. In Java a newer CHANGE of a
     group also ends a loop over its channels that still runs on another thread.
     """
 

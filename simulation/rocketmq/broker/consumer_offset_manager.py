@@ -27,7 +27,7 @@ class ConsumerOffsetManager(msgspec.Struct):
     """Offsets that an operator set and the client has not taken yet."""
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Store an offset, whatever was stored before (commitOffset).
+        """Store an offset, also a lower one than before (commitOffset).
 
         Returns:
             Whether it went back, in which case Java logs "update consumer offset less than store".
@@ -59,7 +59,7 @@ class ConsumerOffsetManager(msgspec.Struct):
 
     @property
     def resets(self) -> bool:
-        """Whether this broker stores reset offsets."""
+        """Return whether this broker stores reset offsets."""
         return self.dialect.server_side_reset and self.use_server_side_reset_offset
 
     def assign_reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:

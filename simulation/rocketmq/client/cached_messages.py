@@ -217,7 +217,7 @@ class CachingProcessQueue(ProcessQueue, eq=False):
 
     @property
     def has_temp_message(self) -> bool:
-        """Whether messages are cached; taken messages are not counted."""
+        """Return whether messages are cached; taken messages are not counted."""
         return len(self.msg_tree_map) > 0
 
     @property

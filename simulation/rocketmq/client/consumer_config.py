@@ -9,14 +9,14 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX
 
 
 class MessageModel(StrEnum):
-    """Which members get a message: one member of the group, or every member."""
+    """The receivers of a message: one member of the group, or every member."""
 
     CLUSTERING = "CLUSTERING"
     BROADCASTING = "BROADCASTING"
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a queue without a committed offset starts; three deprecated values mean the first."""
+    """The start of a queue without a committed offset; three deprecated values mean the first."""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
@@ -49,7 +49,7 @@ class ConsumerConfig:
     """False: a concurrent CLUSTERING consumer requests its share from the broker (QUERY_ASSIGNMENT)."""
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     consume_timestamp: int = 0
-    """For TIMESTAMP; the consumer's own default is half an hour before it was created."""
+    """The start with TIMESTAMP; the consumer's own default is half an hour before it was created."""
     pull_interval: int = 0
     pull_threshold_for_queue: int = PULL_THRESHOLD_FOR_QUEUE
     pull_threshold_size_for_queue: int = 100
@@ -66,17 +66,17 @@ class ConsumerConfig:
 
     @property
     def consume_type(self) -> str:
-        """Who decides when to pull: the client (CONSUME_PASSIVELY), or its user (MQConsumerInner.consumeType)."""
+        """Return who decides when to pull: the client (CONSUME_PASSIVELY) or its user (MQConsumerInner.consumeType)."""
         return "CONSUME_PASSIVELY" if self.kind is ConsumerKind.PUSH else "CONSUME_ACTIVELY"
 
     @property
     def clustering(self) -> bool:
-        """Whether the group's members share the queues."""
+        """Return whether the group's members share the queues."""
         return self.message_model is MessageModel.CLUSTERING
 
     @property
     def orderly_max_reconsume_times(self) -> int:
-        """How often an ordered message is tried; by default a failing message blocks its queue forever."""
+        """Return how often an ordered message is tried; by default a failing message blocks its queue forever."""
         return 2**31 - 1 if self.max_reconsume_times == -1 else self.max_reconsume_times
 
     @property

@@ -17,7 +17,7 @@ from rebalance_model.errors import ModelError
 
 
 class OffsetFileError(ModelError):
-    """Neither the file nor its backup can be read (MQClientException)."""
+    """A failure to read both the file and its backup (MQClientException)."""
 
 
 class _Key(msgspec.Struct, rename="camel"):

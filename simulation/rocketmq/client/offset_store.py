@@ -20,7 +20,7 @@ UNKNOWN_OFFSET = -2
 
 
 class ReadOffsetType(Enum):
-    """Which store to read: memory, the broker or file, or memory first."""
+    """The store to read: memory, the broker or file, or memory first."""
 
     READ_FROM_MEMORY = auto()
     READ_FROM_STORE = auto()

@@ -94,7 +94,7 @@ async def _add(consumer: Consumer, queues: AbstractSet[MessageQueue], *, need_lo
         if need_lock and not await lock(consumer, queue):
             all_locked = False
             continue
-        request = await _take(consumer, queue)
+        request = await _add_queue(consumer, queue)
         if request is not None:
             requests.append(request)
     if not all_locked and consumer.dialect.lock_failure_retried:
@@ -105,7 +105,7 @@ async def _add(consumer: Consumer, queues: AbstractSet[MessageQueue], *, need_lo
     return bool(requests)
 
 
-async def _take(consumer: Consumer, queue: MessageQueue) -> PullRequest | None:
+async def _add_queue(consumer: Consumer, queue: MessageQueue) -> PullRequest | None:
     consumer.offset_store.remove_offset(queue)  # removeDirtyOffset: the offset in memory may be of an earlier ownership
     process_queue = CachingProcessQueue.created(consumer.host.now())
     process_queue.locked = True  # also for a concurrent consumer, which never reads it

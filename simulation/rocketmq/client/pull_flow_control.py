@@ -27,7 +27,7 @@ OFFSET_MEND_DELAY_4_9 = 10_000
 
 
 class HeldBack(StrEnum):
-    """Why a queue is not pulled in this round; in the order of the checks."""
+    """The reason why a queue is not pulled in this round; in the order of the checks."""
 
     NOT_RUNNING = "NOT_RUNNING"
     PAUSED = "PAUSED"

@@ -12,7 +12,7 @@ from simulation.rocketmq.client.cached_messages import CachingProcessQueue
 
 @dataclass(slots=True, eq=False)
 class PullRequest:
-    """Where the next pull of a process queue begins."""
+    """The start of the next pull of a process queue."""
 
     message_queue: MessageQueue
     process_queue: CachingProcessQueue
@@ -35,7 +35,7 @@ class PopProcessQueue(msgspec.Struct, eq=False):
 
 @dataclass(slots=True, eq=False)
 class PopRequest:
-    """Where the next pop of a process queue begins."""
+    """The start of the next pop of a process queue."""
 
     message_queue: MessageQueue
     pop_process_queue: PopProcessQueue

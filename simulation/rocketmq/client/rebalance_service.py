@@ -29,7 +29,7 @@ class RebalanceService:
 
     @property
     def due(self) -> int:
-        """When the wait ends without a wakeup (milliseconds); 0 or less while a wakeup is pending."""
+        """Return when the wait ends without a wakeup (milliseconds); 0 or less while a wakeup is pending."""
         return 0 if self._notified else self._wait_until
 
     def wakeup(self) -> None:

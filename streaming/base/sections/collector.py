@@ -32,7 +32,7 @@ class SourceSettings(Section):
 
 
 class Kafka(TlsClient):
-    """How every Kafka client of the program connects: collector, `topic create`, the job's Spark."""
+    """The connection of every Kafka client of the program: collector, `topic create`, the job's Spark."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
@@ -49,12 +49,12 @@ class Kafka(TlsClient):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """Return whether connections are encrypted."""
         return self.security_protocol.endswith("SSL")
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether the client authenticates by SASL."""
+        """Return whether the client authenticates by SASL."""
         return self.security_protocol.startswith("SASL")
 
 
@@ -62,7 +62,7 @@ _SECRET_FILES = ("key_password_file", "secret_key_file", "security_token_file")
 
 
 class RocketMqOf(Section):
-    """What differs from [rocketmq] for one entry of collector.clusters; secrets only in files."""
+    """The differences from [rocketmq] for one entry of collector.clusters; secrets only in files."""
 
     tls: bool | None = None
     ca_file: str | None = None
@@ -76,7 +76,7 @@ class RocketMqOf(Section):
 
 
 class RocketMq(TlsClient):
-    """How the collector and `doctor` connect to name servers and brokers."""
+    """The connection of the collector and `doctor` to name servers and brokers."""
 
     tls: bool
     access_key: str
@@ -93,7 +93,7 @@ class RocketMq(TlsClient):
 
 
 def _servers(given: object) -> object:
-    """Return each address of a list; RocketMQ's own form of a list, ``a:9876;b:9876``, may stand in it, or alone.
+    """Return each address of a list; an entry may itself be a list in RocketMQ's form, ``a:9876;b:9876``.
 
     In the environment a list is JSON, or that form.
     """

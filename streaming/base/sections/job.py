@@ -39,7 +39,7 @@ class Job(Section):
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark runs in this process's JVM alone, without executors elsewhere."""
+        """Return whether Spark runs in this process's JVM alone, without executors elsewhere."""
         return self.master == "local"
 
 

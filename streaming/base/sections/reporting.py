@@ -24,7 +24,7 @@ Signal: TypeAlias = Literal["metrics", "traces"]
 
 
 class Otlp(Section):
-    """Where metrics and traces are pushed to, and how often."""
+    """The target of metrics and traces that are pushed, and the interval."""
 
     endpoint: str = Field(pattern=r"^(https?://[^/\s?#]+(/[^\s?#]*)?)?$")
     signals: tuple[Signal, ...] = Field(min_length=1)

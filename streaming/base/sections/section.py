@@ -10,7 +10,7 @@ class Section(BaseModel):
 
 
 class Certified(Section):
-    """What one side of a TLS connection shows to the other; files are PEM."""
+    """The certificate that one side of a TLS connection shows to the other; files are PEM."""
 
     certificate_file: str
     key_file: str
@@ -19,7 +19,7 @@ class Certified(Section):
 
 
 class TlsClient(Certified):
-    """What a client needs for TLS; files are PEM."""
+    """The files that a client needs for TLS, as PEM."""
 
     ca_file: str
     check_hostname: bool

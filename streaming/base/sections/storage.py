@@ -1,4 +1,4 @@
-"""Where the files of the program are."""
+"""The place of the program's files."""
 
 import re
 from pathlib import Path
@@ -52,7 +52,7 @@ class Runtime(Section):
 
 
 class Storage(Section):
-    """Where tables and Spark's checkpoints are, if not below the root."""
+    """The place of tables and Spark's checkpoints, if not below the root."""
 
     tables: str = Field(pattern=r"^(s3://[^/\s]+(/\S*)?)?$")
     checkpoints: str = Field(pattern=r"^((s3a|hdfs)://[^/\s]+(/\S*)?)?$")
@@ -70,7 +70,7 @@ class Storage(Section):
 
 
 class Tables(Section):
-    """How many days of the progress series `maintain` keeps, and how long former versions of all tables."""
+    """The days for which `maintain` keeps the progress series, and for which former versions of all tables stay."""
 
     versions_days: int = Field(ge=1)
     progress_days: int = Field(ge=1)

@@ -1,4 +1,4 @@
-"""The settings of the servers that processes run: the dashboard, metrics, and where each says that it is well."""
+"""Settings of the servers that processes run: the dashboard, metrics, and health probes."""
 
 import re
 from collections.abc import Collection
@@ -20,7 +20,7 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class SignIn(Section):
-    """How people sign in. Programs send the token, whatever this is."""
+    """The sign-in of people. Programs always send the token."""
 
     kind: Literal["token", "oidc", "proxy"]
     operators: tuple[str, ...]
@@ -70,7 +70,7 @@ class SignIn(Section):
         return max(1, round(self.session_hours * 3600))
 
     def role_of(self, values: Collection[str]) -> Role | None:
-        """Return the role of a person of whom these values are said; None: none, so who is not let in."""
+        """Return the role of a person with these values; None: no role, so the person is not let in."""
         roles: tuple[tuple[Role, tuple[str, ...]], ...] = (("operator", self.operators), ("viewer", self.viewers))
         return next((role for role, wanted in roles if EVERYONE in wanted or not set(wanted).isdisjoint(values)), None)
 
@@ -160,7 +160,7 @@ class Metrics(Section):
 
 
 class HealthPorts(Section):
-    """Where the processes without a web server of their own answer /healthz and /readyz; port 0: nowhere."""
+    """Ports at which processes without a web server answer /healthz and /readyz; 0: none."""
 
     host: str = Field(min_length=1)
     up: int = Field(ge=0, le=65_535)

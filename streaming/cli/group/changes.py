@@ -67,11 +67,14 @@ def lag(
 
     def points(model: "ReadModel") -> list[LagPoint]:
         end = now_of(model, instant(until))
-        begin = end - _HOUR_MS if since is None else instant(since)
-        found = ask(model, find_group(model, name, cluster, instant(until)), begin, end, slices)
+        first = end - _HOUR_MS if since is None else begin(model, since, end)
+        found = ask(model, find_group(model, name, cluster, instant(until)), first, end, slices)
         return [point for point in found if topic is None or point.topic == topic]
 
-    present(points, lambda found, now: _draw_lag(name, found, now), LagPoint, Output(output, watch, every))
+    def draw(listed: Sequence[LagPoint], now: int) -> RenderableType:
+        return _draw_lag(name, listed, now)
+
+    present(points, draw, LagPoint, Output(output, watch, every), as_of=AsOf(instant(until)))
 
 
 def _draw_lag(name: str, points: Sequence[LagPoint], now: int) -> RenderableType:

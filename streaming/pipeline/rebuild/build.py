@@ -68,7 +68,7 @@ ORDER BY t.offset
 
 
 class Survey(NamedTuple):
-    """What the broadcasts of a partition show about its sources."""
+    """The sources of a partition, as its broadcasts show them."""
 
     corrections: dict[str, list[tuple[int, int]]]
     """By source: pairs of an offset and the correction of its times from this offset on, in milliseconds."""
@@ -175,7 +175,7 @@ def _scan(model: ReadModel, query: str, parameters: dict[str, object]) -> Iterat
 
 
 CAUGHT_UP_ROWS = 5_000
-"""With fewer rows left, the swap is requested: the job pauses while they are folded."""
+"""Rows left at which the swap is requested: the job pauses while they are folded."""
 _REPORT_ROWS = 2_000
 
 Report = Callable[[int, int], None]

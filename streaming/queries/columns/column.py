@@ -1,4 +1,4 @@
-"""A column that people see of a result type: its title, description and alignment, and what it shows of a row.
+"""A column of a result as people see it: its title, description and alignment, and its text for a row.
 
 A column takes its title and description from the field of the result (`pydantic.Field`), so the schema of the REST API
 has the same.
@@ -24,7 +24,7 @@ Kind = Literal["text", "line", "name", "client", "time", "count", "duration"]
 
 
 class Context(NamedTuple):
-    """What the text of a value depends on beside its row."""
+    """The context of a value's text, beside its row."""
 
     now: int
     """The instant shown as now, in epoch milliseconds."""
@@ -35,7 +35,7 @@ class Context(NamedTuple):
 
 
 class ColumnValue(NamedTuple):
-    """What a table shows of a row in one column."""
+    """The text that a table shows of a row in one column."""
 
     text: str
     """The text with unit and bounds; `labels.NOT_KNOWN` if it is unknown."""
@@ -85,13 +85,13 @@ class ResultColumn(Generic[R]):
 
     @property
     def description(self) -> str:
-        """What it shows; empty if neither it nor its field has a description."""
+        """Return what the column shows; empty if neither it nor its field has a description."""
         description = self.meaning or self.row_type.model_fields[self.fields[0]].description
         return gettext(description) if description else ""
 
     @property
     def is_number(self) -> bool:
-        """Whether it is aligned to the right."""
+        """Return whether it is aligned to the right."""
         return self.kind in {"count", "duration"}
 
     def value(self, row: R, context: Context) -> ColumnValue:

@@ -76,7 +76,7 @@ PROXIED_COLUMNS = tuple(
     CLIENT[name]
     for name in ("client_id", "health", "proxy", "language", "version", "address", "seen_at", "last_heartbeat")
 )
-"""Of a client behind a proxy, where its group is known."""
+"""Columns of a client behind a proxy, where its group is known."""
 
 
 def shown_columns(

@@ -152,7 +152,7 @@ class TelemetryCoverage(QueryResult):
 
     @property
     def owners_known(self) -> bool:
-        """Whether a queue without a known owner has none: each member reports its queues, or hooks do."""
+        """Return whether a queue without a known owner has none: each member reports its queues, or hooks do."""
         return not self.members_mute or (self.brokers > 0 and self.hooks == self.brokers)
 
 
@@ -212,12 +212,12 @@ class Group(QueryResult):
 
     @property
     def sharing(self) -> str:
-        """How its clients share the queues (`coverage.sharing`); PROXIED also if only clients of proxies are seen."""
+        """Return how its clients share the queues (`coverage.sharing`); PROXIED also if only proxies have clients."""
         return self.coverage.sharing or ("PROXIED" if self.proxied_clients and not self.members else "")
 
     @property
     def kind(self) -> str:
-        """How its clients consume, in words."""
+        """Return how its clients consume, in words."""
         return labels.kind(
             orderly=self.orderly, message_model=self.message_model, consume_type=self.consume_type,
             sharing=self.sharing,
@@ -225,7 +225,7 @@ class Group(QueryResult):
 
     @property
     def without_owner(self) -> WithoutOwner:
-        """What a queue of the group without a known owner is."""
+        """Return what a queue of the group without a known owner is."""
         return without_owner(
             message_model=self.message_model, consume_type=self.consume_type, sharing=self.coverage.sharing
         )

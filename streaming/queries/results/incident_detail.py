@@ -23,7 +23,7 @@ class Notification(QueryResult):
 
 
 class Acknowledgement(QueryResult):
-    """That a person has seen an incident: no more reminders are sent."""
+    """A person's note that they have seen an incident: no more reminders are sent."""
 
     time: Instant
     author: str
@@ -31,7 +31,7 @@ class Acknowledgement(QueryResult):
 
 
 class Closing(QueryResult):
-    """That a person has closed an incident, or has opened it again."""
+    """A person's note that an incident is closed, or open again."""
 
     time: Instant
     author: str
@@ -48,7 +48,7 @@ class AlertSilence(QueryResult):
 
 
 class RecordedAction(QueryResult):
-    """What a person or a program did about the alerts of incidents or by SQL, or was refused."""
+    """An action of a person or a program on the alerts of incidents or by SQL, done or refused."""
 
     time: Instant
     name: str = Field(title="Who", description="Name of who did it; may be empty.")
@@ -92,7 +92,7 @@ class ListenerThread(QueryResult):
 
 
 class ListenerStacks(QueryResult):
-    """What a client's listener was doing; without threads, none was in it."""
+    """The stacks of a client's listener; without threads, none was in it."""
 
     client_id: str
     time: Instant = Field(description="When the client answered, epoch milliseconds.")

@@ -98,7 +98,7 @@ class Rebalance(QueryResult):
 
 
 class RebalanceTotals(QueryResult):
-    """What the rebalances of a group in a period have cost together."""
+    """The cost of all rebalances of a group in a period."""
 
     rebalances: int
     first: Instant | None = Field(description="Start of the first one; null if there are none.")
@@ -200,7 +200,7 @@ class Queue(QueryResult):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the owner is not the one expected by the strategy, or missing."""
+        """Return whether the owner is not the one expected by the strategy, or missing."""
         return self.expected_owner is not None and self.expected_owner != self.owner
 
     def holder(self, without_owner: WithoutOwner) -> str:
@@ -209,12 +209,12 @@ class Queue(QueryResult):
 
     @property
     def is_problem(self) -> bool:
-        """Whether the queue is not OK or has an unexpected owner."""
+        """Return whether the queue is not OK or has an unexpected owner."""
         return self.status != "OK" or self.is_elsewhere
 
 
 class QueueObservation(QueryResult):
-    """What was reported of a queue at an instant; a quantity is null if this report does not have it."""
+    """A report about a queue at an instant; a quantity is null if this report does not have it."""
 
     time: Instant
     source: str = Field(description="HOOK or POLL.")

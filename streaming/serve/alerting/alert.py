@@ -42,7 +42,7 @@ def key_of(transition: IncidentTransition, channel: str, reminder: int = 0, clos
 
     Args:
         transition: what it is about.
-        channel: whom it is sent to.
+        channel: the channel that gets it.
         reminder: the number of the reminder; 0: it is none. Each has a separate key.
         closing: when a person has last closed the incident or opened it again, epoch milliseconds; 0: never. What is
             sent for that has the transition of an earlier alert, and a key of its own.

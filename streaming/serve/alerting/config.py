@@ -132,7 +132,7 @@ def literal(value: str) -> _Secret:
 
 
 class _Channel(_AlertSection):
-    """What all channels have."""
+    """The settings that all channels have."""
 
     language: LanguageCode | None = None
     """The language of its messages; None: that of the file."""
@@ -309,13 +309,13 @@ def load_alerts(file: str) -> AlertsConfig:
     given = read_toml(path, "alerts file", "alerts.file")
     defaults = tomllib.loads(conf_file("alerts.toml").read_text("utf-8"))
     try:
-        return AlertsConfig.model_validate(_over(defaults, given), context={"folder": path.absolute().parent})
+        return AlertsConfig.model_validate(_merged(defaults, given), context={"folder": path.absolute().parent})
     except ValidationError as error:
         said = sentence(error.errors(include_url=False)[0], AlertsConfig, place="")
         raise SettingsError(ended(f"Invalid alerts file {path}: {said}")) from None
 
 
-def _over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the user's values over the defaults; in [limit], [retry] and [dead_man] key by key."""
     merged = {**defaults, **given}
     for name, section in defaults.items():

@@ -27,7 +27,7 @@ class FollowedCommit(NamedTuple):
     time: int
     """By the writer's clock, in epoch milliseconds."""
     rows: pa.Table
-    """With the requested columns."""
+    """The rows, with the requested columns."""
 
 
 class _File(NamedTuple):

@@ -1,4 +1,4 @@
-"""Incidents of rebalance-watch itself, which no rule of the core finds: silent telemetry, and checks that fail.
+"""Incidents about rebalance-watch itself, not from the core's rules: silent telemetry, and checks that fail.
 
 The core cannot detect its own silence: its time advances only with telemetry. A stopped job and missing telemetry are
 indistinguishable here and raise the same alert: without rows the job finishes no batch. The times are those of the
@@ -125,7 +125,7 @@ class Watch:
         for batch in self._telemetry.whole(f"ingest_time >= {delta_time(now - _LOOK_BACK_MS)}"):
             self._note(pa.Table.from_batches([batch]))
 
-    def look(self, now: int, incidents: Mapping[str, TrackedIncident]) -> list[IncidentTransition]:
+    def transitions(self, now: int, incidents: Mapping[str, TrackedIncident]) -> list[IncidentTransition]:
         """Return transitions for what has stopped and what has resumed.
 
         Args:
@@ -136,7 +136,7 @@ class Watch:
         self._recall(incidents)
         silent = dict(self._silent(now))
         over = [
-            _over(incident.last, now)
+            _resolved(incident.last, now)
             for incident in incidents.values()
             if incident.last.code in _ADVICE
             and silent.pop((incident.last.code, incident.last.cluster, incident.last.subject), None) is None
@@ -195,7 +195,7 @@ def _opened(code: str, cluster: str, subject: str, since: int, now: int) -> Inci
     )  # fmt: skip
 
 
-def _over(opened: IncidentTransition, now: int) -> IncidentTransition:
+def _resolved(opened: IncidentTransition, now: int) -> IncidentTransition:
     return resolved(opened, now, {"silent_ms": max(0, now - opened.opened_at)})
 
 
@@ -219,7 +219,7 @@ class FailedChecks:
         """The last result of each check, by its subject and expectation."""
         self._read_all()
 
-    def look(self, now: int, incidents: Mapping[str, TrackedIncident]) -> list[IncidentTransition]:
+    def transitions(self, now: int, incidents: Mapping[str, TrackedIncident]) -> list[IncidentTransition]:
         """Return transitions for the checks that fail and those that succeed again.
 
         Args:

@@ -47,7 +47,7 @@ def target(config: AlertsConfig, transition: IncidentTransition, channel: str, n
 
 
 def remind_after(config: AlertsConfig, transition: IncidentTransition, channel: str) -> int:
-    """Return the time until a channel is reminded, in milliseconds; 0: never, as those that remind by themselves."""
+    """Return the time until a channel is reminded, milliseconds; 0: never, for channels that remind by themselves."""
     if groups_by_itself(config, channel):
         return 0
     for _, route in matching(config, transition):

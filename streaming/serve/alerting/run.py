@@ -139,7 +139,7 @@ class Alerting:
         self._take_incidents(now)
         if self._is_due("silence", _SILENCE_LOOK_MS, now):
             known = self._dispatcher.state.incidents
-            for transition in [*self._watch.look(now, known), *self._checks.look(now, known)]:
+            for transition in [*self._watch.transitions(now, known), *self._checks.transitions(now, known)]:
                 self._dispatcher.take(transition, now)
         if self._is_due("same table", _SAME_TABLE_LOOK_MS, now):
             self._incidents.check()

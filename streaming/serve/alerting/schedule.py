@@ -58,7 +58,7 @@ def written_days(numbers: tuple[int, ...]) -> str:
 
 
 class Schedule(NamedTuple):
-    """When the channels of a route are notified."""
+    """The hours in which the channels of a route are notified."""
 
     hours: tuple[Times, ...]
     """Parts of the day; none: the whole day."""

@@ -67,7 +67,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def healthy(self) -> bool:
-        """Whether alerts are being delivered."""
+        """Return whether alerts are being delivered."""
         return self.running and not any(one.failing_since is not None for one in self.channels)
 
 

@@ -94,7 +94,7 @@ def _brief(value: Any) -> Any:
 
 
 def _says_nothing(name: str, value: Any, beside: Mapping[str, Any]) -> bool:
-    """Whether a field is empty, or repeats its neighbour: the main explanation is often the incident's own."""
+    """Return whether a field is empty, or repeats its neighbour: the main explanation is often the incident's own."""
     if value is None or value is False or value in ("", [], {}):
         return True
     return name.startswith("main_") and value == beside.get(name.removeprefix("main_"))
@@ -128,6 +128,6 @@ def _lists(value: Any, path: str = "") -> Iterator[tuple[str, list[Any]]]:
 
 
 def _is_oldest_first(rows: list[Any]) -> bool:
-    """Whether the newest rows are at the end: these are kept."""
+    """Return whether the newest rows are at the end: these are kept."""
     first, last = rows[0], rows[-1]
     return isinstance(first, dict) and any(first.get(name, "") < last.get(name, "") for name in _OLDEST_FIRST)

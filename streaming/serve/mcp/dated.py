@@ -66,7 +66,7 @@ _SQL = statements_of(__name__)
 
 
 class TelemetryAge(QueryResult):
-    """How old the telemetry of a cluster was at the instant of an answer."""
+    """The age of a cluster's telemetry at the instant of an answer."""
 
     cluster: str
     last: Instant = Field(description="Time of its newest telemetry, epoch milliseconds.")
@@ -84,7 +84,7 @@ class AnswerTime(NamedTuple):
     """Epoch milliseconds; of now, when all telemetry has stopped, the time of the last row."""
     telemetry: tuple[TelemetryAge, ...]
     note: str | None
-    """What is not well known at the instant, in sentences; None: everything is."""
+    """What is uncertain at the instant, in sentences; None: nothing is."""
 
 
 def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = None) -> AnswerTime:
@@ -130,7 +130,7 @@ T = TypeVar("T")
 
 
 class DatedAnswer(QueryResult, Generic[T]):
-    """The answer to a question, and how well it is known."""
+    """The answer to a question, and how certain it is."""
 
     time: Instant = Field(description="The instant that the answer is about.")
     telemetry: tuple[TelemetryAge, ...] = Field(

@@ -1,4 +1,4 @@
-"""What the rules mean and what the tables hold, as Markdown, for resources and tools."""
+"""Descriptions of rules and tables, as Markdown, for resources and tools."""
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 

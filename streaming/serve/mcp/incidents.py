@@ -103,7 +103,7 @@ class IncidentTools:
         *,
         table: Annotated[str | None, Field(description="Table whose columns to describe. Default: list all.")] = None,
     ) -> str:
-        """Describe what there is for SQL: all tables, views and functions; or the columns of one table."""
+        """Describe all tables, views and functions for SQL, or the columns of one table."""
         return tables_text() if table is None else table_text(table)
 
     def sql(
@@ -117,7 +117,7 @@ class IncidentTools:
     ) -> DatedAnswer[SqlResult]:
         """Run one SELECT over tables, views and functions, limited in time, rows and memory.
 
-        What there is, describe_tables says. A function takes an instant: owners_at(TIMESTAMPTZ '2026-11-21 15:50Z').
+        describe_tables lists them. A function takes an instant: owners_at(TIMESTAMPTZ '2026-11-21 15:50Z').
         Times in the answer are ISO 8601, UTC.
         """
         with self._recorded(query) as recording:

@@ -29,7 +29,7 @@ def question_server(settings: Settings, store: Store, sql_actions: SqlActions | 
     Args:
         settings: of the process.
         store: the tables.
-        sql_actions: records who runs SQL; None: somebody who has the tables anyway.
+        sql_actions: records the users of SQL; None: the user has the tables anyway.
     """
     server = McpServer()
     for tools in (GroupTools(store), IncidentTools(store, settings, sql_actions), OwnershipTools(store)):

@@ -108,7 +108,7 @@ class McpServer(MCPServer[None]):
 
 
 async def _refuse_long_names(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Refuse a method, tool, resource or prompt whose name is longer than any: the SDK would send it back, and log it.
+    """Refuse a method, tool, resource or prompt with too long a name: the SDK would send it back and log it.
 
     Raises:
         MCPError: a name is too long.

@@ -55,7 +55,7 @@ class Sources:
         self._last_events: dict[SourceInstance, LastEvent] = {}
         self._lock = threading.Lock()
 
-    def look(self, model: ReadModel) -> dict[SourceInstance, LastEvent]:
+    def last_events(self, model: ReadModel) -> dict[SourceInstance, LastEvent]:
         """Return the last event of each source."""
         with self._lock:
             for row in model.rows(_SQL["last_events"], {"since": self._since(model)}):
@@ -104,7 +104,7 @@ class GroupSample(NamedTuple):
 
     @property
     def divided(self) -> bool:
-        """Whether each queue has one owner."""
+        """Return whether each queue has one owner."""
         sharing = self.coverage.sharing
         return is_divided(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
 
@@ -157,7 +157,7 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
     """
     now, reader = now_ms(), _PartReader()
     groups = reader.read(lambda: _groups(model, now))
-    last = reader.read(lambda: sources.look(model))
+    last = reader.read(lambda: sources.last_events(model))
     seen = (last or {}).values()
     last_time = max((*(event.time for event in seen), *(group.time for group in groups or ())), default=0)
     ingested = max((event.ingest_time for event in seen), default=0)

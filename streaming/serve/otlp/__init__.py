@@ -1,1 +1,1 @@
-"""What an OpenTelemetry collector is sent: the metrics of `/metrics`, and spans of batches and rounds of polls."""
+"""Data for an OpenTelemetry collector: the metrics of `/metrics`, and spans of batches and rounds of polls."""

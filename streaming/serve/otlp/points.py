@@ -39,7 +39,7 @@ from streaming.base.limits import OTLP_SPANS
 from streaming.base.span import Span
 
 CLUSTERS_KEPT: Final = 1_000
-"""For so many clusters resources and tracers are kept; of others they are made again."""
+"""Clusters whose resources and tracers are kept; those of others are made again."""
 
 
 class Traces(SpanProcessor):
@@ -100,9 +100,9 @@ def _record(tracer: Tracer, span: Span, parent: Context) -> None:
 
 SCOPE = InstrumentationScope("rebalance-watch")
 ENDS_SAID = 3
-"""In so many pushes it is said that a series has ended: one of them may be refused."""
+"""Pushes that report the end of a series: one of them may be refused."""
 POINTS_MAX = 5_000
-"""Of one request: about 1 MB before it is compressed. A collector refuses bodies of more than 20 MB."""
+"""Points of one request: about 1 MB before compression. A collector refuses bodies of more than 20 MB."""
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 

@@ -1,4 +1,4 @@
-"""The OpenTelemetry collector, as one signal sees it: requests and their results, with a line when these change."""
+"""The OpenTelemetry collector for one signal: requests and their results, with a line in the log when these change."""
 
 import gzip
 import ssl
@@ -25,7 +25,7 @@ from streaming.base.sections.reporting import Otlp, Signal
 from streaming.base.terminal import visible
 
 _HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
-_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+_RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
 """The statuses after which the same request may succeed later."""
 _REASON_CHARACTERS = 200
 
@@ -97,7 +97,7 @@ class Receiver:
         except (OSError, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise PushRefusedError(self._readable(first_line(error) or type(error).__name__), again=True) from None
         if not answer.is_success:
-            raise PushRefusedError(f"HTTP {answer.status}{self._detail(answer)}", again=answer.status in _AGAIN)
+            raise PushRefusedError(f"HTTP {answer.status}{self._detail(answer)}", again=answer.status in _RETRYABLE)
         try:
             rejected = self._rejected(answer.body)
         except DecodeError:

@@ -19,7 +19,7 @@ TOKEN_LENGTH_MIN = 16
 
 
 class TooManyError(Exception):
-    """Too many wrong tokens came from an address; ``seconds``: until its tokens are compared at once again."""
+    """Refusal of an address with too many wrong tokens; ``seconds``: until its tokens are compared at once again."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(gettext("Too many wrong tokens from this address: retry in {seconds} s.", seconds=seconds))
@@ -41,13 +41,13 @@ class Access:
     is_https: bool = False
     """Whether browsers speak HTTPS with this server, or with the proxy in front of it, whatever a request says."""
     client_secret: str = field(default="", repr=False)
-    """That of this server at the identity provider."""
+    """The secret of this server at the identity provider."""
     sessions: Sessions = field(default_factory=Sessions, repr=False)
     failures: Failures = field(default_factory=Failures, repr=False)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests need no credentials."""
+        """Return whether requests need no credentials."""
         return self.sign_in.kind == "token" and self.token is None
 
     def knows(self, token: str) -> bool:

@@ -79,7 +79,7 @@ async def until_session_ends(
 SESSION_COOKIE = "rebalance-watch-session"
 LOGIN_PATH = "/login"
 CALLBACK_PATH = f"{LOGIN_PATH}/callback"
-"""To which the identity provider sends people back."""
+"""The address to which the identity provider sends people back."""
 LOGGED_OUT_PATH = f"{LOGIN_PATH}/ended"
 _OPEN_PATHS = frozenset({LOGIN_PATH, CALLBACK_PATH, LOGGED_OUT_PATH, *probes.PATHS})
 """The paths that need no credentials."""
@@ -195,7 +195,7 @@ class RequestGate:
         return origin.lower() not in {f"http://{own}", f"https://{own}", self._access.origin}
 
     async def _user_of(self, connection: HTTPConnection) -> User | None:
-        """Return who has sent these credentials; None: there are none that are valid."""
+        """Return the user of these credentials; None: no valid credentials."""
         if self._access.sign_in.kind == "proxy":
             user = user_of_proxy(connection, self._access.sign_in)
         else:

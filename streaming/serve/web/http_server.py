@@ -6,8 +6,8 @@ byte (`OpenConnections`). They are read by h11, of uvicorn's two ways the one th
 Each connection costs an open file, whatever it has sent. uvicorn's own `limit_concurrency` does not hold them back: it
 answers 503 to everybody while too many are open, and never closes those that send nothing or half a header.
 
-So a connection beyond the limits is accepted, in the place of one that only waits: whoever sends a whole request at
-once, as browsers, scrapers and probes do, is answered, however many half requests others hold open. What the server
+So a connection beyond the limits is accepted, in the place of one that only waits: a client that sends a whole request
+at once, as browsers, scrapers and probes do, is answered, however many half requests others hold open. What the server
 waits for from a client has a time.
 """
 
@@ -47,7 +47,7 @@ _FOREVER = float("inf")
 
 
 class Phase(Enum):
-    """What a connection is doing."""
+    """The phase of a connection."""
 
     HANDSHAKE = "did not end the handshake of TLS"
     IDLE = "sent nothing"
@@ -98,12 +98,12 @@ class AcceptedConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it still takes a file."""
+        """Return whether it still takes a file."""
         return self._socket.fileno() >= 0
 
     @property
     def phase(self) -> Phase:
-        """What it is doing now."""
+        """Return the phase of the connection."""
         protocol, transport = self._protocol, self._protocol.transport
         if transport is None:
             return Phase.HANDSHAKE
@@ -158,7 +158,7 @@ class OpenConnections:
             own.append(connection)
         return is_admitted
 
-    def look(self) -> None:
+    def close_overdue(self) -> None:
         """Close what is overdue, and say what was closed; called every second."""
         now = time.monotonic()
         for sender, own in list(self._open.items()):
@@ -302,7 +302,7 @@ class HttpServer(uvicorn.Server):
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            self._connections.look()
+            self._connections.close_overdue()
 
     def _accepted(self, accepted: socket.socket, peer: Any) -> None:
         """Take a connection, unless there is no room for it."""

@@ -1,4 +1,4 @@
-"""Language of a reader: chosen on a page, else set, else the browser's; REST and metrics are always English."""
+"""Language of a page: the one chosen there, else the setting, else the browser's; REST and metrics are in English."""
 
 from collections.abc import Iterator, Mapping
 

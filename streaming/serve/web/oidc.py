@@ -2,7 +2,7 @@
 
 Authlib speaks with the provider and checks what it says. What this module adds:
 
-- The state of a sign-in is in a signed cookie of its browser, so that whoever begins others takes none of it; an answer
+- The state of a sign-in is in a signed cookie of its browser, so that other sign-ins take none of its room; an answer
   of the provider counts once, and only from the browser that asked.
 - The id token must be of this issuer, for this client, and signed with one of the provider's public keys, which are
   read at each sign-in: a key that was withdrawn opens nothing.
@@ -50,14 +50,14 @@ _LOG = logging.getLogger(__name__)
 _COOKIE = "rebalance-watch-sign-in"
 _TARGET = "target"
 _LINES = 10
-"""So many refused sign-ins a minute are in the log; of more, which anybody can cause, the number."""
+"""Refused sign-ins a minute that are in the log; of more, which anybody can cause, only the number is."""
 _UNUSABLE = (httpx2.HTTPError, WrongProviderError, ValueError, KeyError, TypeError, AttributeError)
 """A provider that does not answer, or answers with something else than it should."""
 _REASON_CHARACTERS = 100
 _TARGET_BYTES = 2_000
 """A cookie has room for 4,096, with the rest of the state and all of it in base 64."""
 _LEEWAY_SECONDS = 60
-"""By which the provider's clock may differ from this one."""
+"""Seconds by which the provider's clock may differ from this one."""
 
 
 def add_oidc(app: FastAPI, access: Access, web: Web) -> None:
@@ -83,7 +83,7 @@ def add_oidc(app: FastAPI, access: Access, web: Web) -> None:
 
 
 class _Routes:
-    """What the routes answer."""
+    """The answers of the routes."""
 
     def __init__(self, access: Access, web: Web) -> None:
         self._access = access
@@ -135,7 +135,7 @@ class _Routes:
         try:
             address = await self._provider.logout_address(self._address(request, LOGGED_OUT_PATH), id_token) or address
         except _UNUSABLE as error:
-            _LOG.warning("a session has ended here, but not at the identity provider: %s", self._said(error))
+            _LOG.warning("a session has ended here, but not at the identity provider: %s", self._visible_text(error))
         # Not a redirect: the Content-Security-Policy lets a form lead to this server only.
         answer = HTMLResponse(_LEAVE.format(json.dumps(address).replace("<", "\\u003c")), headers=NOT_STORED)
         remove_session(answer, "lax")
@@ -147,7 +147,7 @@ class _Routes:
 
     @property
     def _expected(self) -> Mapping[str, Mapping[str, object]]:
-        """What the claims of an id token must be."""
+        """Return the claims that an id token must have."""
         return {
             "iss": {"essential": True, "value": self._sign_in.issuer},
             "aud": {"essential": True, "value": self._sign_in.client_id},
@@ -173,18 +173,18 @@ class _Routes:
 
     def _refused(self, error: Exception) -> Response:
         """Create the response to an answer of the provider that does not count."""
-        _LOG.warning("a sign-in was refused: %s", self._said(error))
+        _LOG.warning("a sign-in was refused: %s", self._visible_text(error))
         reason = self._redaction.of(visible(str(getattr(error, "error", "") or type(error).__name__)))
         sentence = gettext("The sign-in was refused ({reason}): sign in again.", reason=reason[:_REASON_CHARACTERS])
         return _page(sentence, HTTPStatus.FORBIDDEN)
 
     def _unusable(self, error: Exception) -> Response:
         """Create the response where the provider does not answer as it should."""
-        _LOG.warning("the identity provider can't be used: %s", self._said(error))
+        _LOG.warning("the identity provider can't be used: %s", self._visible_text(error))
         sentence = gettext("The identity provider can't be used at present: the log of the dashboard says why.")
         return _page(sentence, HTTPStatus.BAD_GATEWAY)
 
-    def _said(self, error: Exception) -> str:
+    def _visible_text(self, error: Exception) -> str:
         """Return the text of an error, in which a provider may repeat what it was sent."""
         return self._redaction.of(visible(first_line(error) or type(error).__name__))
 

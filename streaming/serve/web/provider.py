@@ -19,17 +19,17 @@ _METADATA_SECONDS = 3_600
 """What the provider says of itself is read again after this time."""
 _TIMEOUT_SECONDS = 10.0
 _ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
-"""Of signatures with a private key: ``none``, and those with a shared secret, are accepted of no provider."""
+"""Algorithms with a private key: ``none``, and those with a shared secret, are accepted of no provider."""
 _NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _LOADED_AT = "_loaded_at"
 
 
 class WrongProviderError(Exception):
-    """What answers is not the provider of the settings, or lacks what a sign-in needs."""
+    """A server that is not the provider of the settings, or lacks something that a sign-in needs."""
 
 
 class SignInState(StarletteIntegration):  # type: ignore[misc]  # Authlib has no types
-    """The state of each sign-in, which the signed cookie of its browser holds: whoever begins more takes none of it.
+    """The state of each sign-in, which the signed cookie of its browser holds: other sign-ins take none of its room.
 
     Here is only which of them have ended, so that an answer of the provider counts once.
     """
@@ -144,7 +144,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]  # Authlib has no type
 
 
 def _check_address(name: str, address: object) -> None:
-    """Check an address to which secrets are sent, or people: like the issuer's, http only on this machine.
+    """Check an address to which secrets or people are sent: as for the issuer, http only on this machine.
 
     Raises:
         WrongProviderError: it is none.

@@ -46,7 +46,7 @@ from streaming.serve.web.tls import server_tls
 
 
 def add_sign_in(app: FastAPI, access: Access, web: Web) -> None:
-    """Add the routes to an application. Whom a proxy names needs none.
+    """Add the routes to an application; with a proxy that names people there are none.
 
     Raises:
         SettingsError: the package for OIDC is not installed, or its settings can't be used.

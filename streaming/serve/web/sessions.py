@@ -22,7 +22,7 @@ _ADDRESSES_MAX = 10_000
 
 
 class _Session(NamedTuple):
-    """What is known of a session."""
+    """A session of one user."""
 
     ends_at: float
     user: User
@@ -86,7 +86,7 @@ class Failures:
     """Counts wrong tokens by the address that sent them.
 
     After `LOGIN_FAILURES` within a minute the tokens of the address are compared one a second, and at most
-    `LOGIN_TURNS` wait for that. So who guesses gets no further, and who has the right token and shares the address (a
+    `LOGIN_TURNS` wait for that. So guessing is slow, and a client with the right token that shares the address (a
     proxy, a scraper with an old token beside it) is let in.
     """
 

@@ -163,7 +163,7 @@ def test_in_release_49_the_zero_can_not_be_declined(processor):
 
 
 class TestConfigurations:
-    """How a group gets its configuration."""
+    """Tests of how a group gets its configuration."""
 
     def test_the_first_request_creates_it(self):
         groups = SubscriptionGroupManager()

@@ -1,4 +1,4 @@
-"""Who holds the lock of an ordered queue."""
+"""Holders of the lock of an ordered queue."""
 
 import msgspec
 from hypothesis import strategies as st

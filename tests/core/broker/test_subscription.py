@@ -1,4 +1,4 @@
-"""What becomes of an expression."""
+"""Expressions of subscriptions."""
 
 import pytest
 

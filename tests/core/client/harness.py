@@ -27,6 +27,6 @@ def owner(dialect: Dialect = RELEASE_5, **config: Any) -> ModelClient:
 
 
 def journal(made: ModelClient, *kinds: str) -> list[list[Any]]:
-    """What was asked, sent and scheduled since the last time, in its true order; of some kinds or all."""
+    """Return what was asked, sent and scheduled since the last time, in its true order; of some kinds or all."""
     entries, made.world.journal = made.world.journal, []
     return [entry for entry in entries if not kinds or entry[0] in kinds]

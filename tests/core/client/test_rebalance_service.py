@@ -1,4 +1,4 @@
-"""When the rebalance thread runs: 20 s, 1 s, wakeups."""
+"""Runs of the rebalance thread: 20 s, 1 s, wakeups."""
 
 from rebalance_model.dialect import RELEASE_4_9
 from simulation.rocketmq.client.rebalance_service import RebalanceService, do_rebalance

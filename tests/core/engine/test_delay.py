@@ -1,4 +1,4 @@
-"""What a delay in the log changes: nothing up to 15 s; and a wrong clock is none of its business."""
+"""A delay in the log changes nothing up to 15 s; a wrong clock does not matter."""
 
 import json
 from collections import Counter
@@ -62,7 +62,7 @@ def scenario_rows(name: str) -> list[Row]:
 
 
 def delayed(rows: list[Row], is_late: Callable[[AnyEvent], bool], ms: int) -> list[Row]:
-    """The same log, but for one source, which comes later."""
+    """Return a log with one source that comes later."""
     return sorted(((event, stamp + ms * is_late(event)) for event, stamp in rows), key=lambda row: row[1])
 
 

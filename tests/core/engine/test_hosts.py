@@ -1,4 +1,4 @@
-"""What happens to one host: its clock jumps by an hour, or its collector is down for ten minutes. Owners stay."""
+"""Events of one host: its clock jumps by an hour, or its collector is down for ten minutes. Owners stay."""
 
 from collections import Counter
 from functools import cache
@@ -74,7 +74,7 @@ def test_a_clock_that_jumps_by_an_hour_is_reported_and_moves_no_queue(ms, lasts)
 
 @pytest.mark.parametrize("hook", [True, False])
 def test_a_collector_that_is_down_for_ten_minutes_raises_no_false_alarm(hook):
-    """What it would have sent is lost: that is reported, and over when it is back; nothing else is concluded."""
+    """The loss of its events is reported, and over when it is back; nothing else is concluded."""
     begin = healthy()[0][1] + 3 * MINUTE
     rows = [row for row in healthy() if hook or not of_hook(row[0])]
     left = [

@@ -30,7 +30,7 @@ def in_time() -> list[AnyEffect]:
 
 
 def changes(rows: Iterable[AnyEffect]) -> dict[Queue, list[tuple[int, str | None]]]:
-    """When each queue had another owner, and who."""
+    """Return when each queue had another owner, and who."""
     by_queue: dict[Queue, list[tuple[int, str | None]]] = defaultdict(list)
     for row in sorted((row for row in rows if isinstance(row, AssignmentChange)), key=lambda row: (row.time, row.seq)):
         owner = row.client_id if row.action == "ASSIGNED" else None
@@ -77,7 +77,7 @@ def _overlap(first: RebalanceSettled, other: RebalanceSettled) -> bool:
 
 
 def _fits(trigger: str, client: str | None, cause: str) -> bool:
-    """Whether a cause is the trigger, or polls show no more of it: that the client is gone, or that queues moved."""
+    """Return whether a cause is the trigger, or all that polls show of it: the client is gone, or queues moved."""
     if trigger == "CLIENT_LEFT":
         return cause in {f"{why} {client}" for why in ("CLIENT_UNREGISTERED", "CONNECTION_CLOSED", "HEARTBEAT_EXPIRED")}
     return trigger == "UNEXPLAINED" or cause.startswith(trigger)

@@ -69,7 +69,7 @@ first_half = cache(fold_half)
 
 
 class Folded:
-    """What a log leaves that is folded in two batches, between which the state is damaged."""
+    """The result of a log that is folded in two batches, between which the state is damaged."""
 
     def __init__(self, damage: Callable[[Saved, GroupsInMemory], Saved], cut: int = 0) -> None:
         self.before, saved, left = first_half()

@@ -1,4 +1,4 @@
-"""Which sources are waited for, which are silent, late or ended; and how wrong clocks are corrected."""
+"""Sources that are waited for, silent, late or ended; and corrections of wrong clocks."""
 
 from rebalance_model.observe.engine import ordering
 from rebalance_model.observe.engine.ordering import Ordering, Waiting

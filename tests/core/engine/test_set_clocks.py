@@ -40,7 +40,7 @@ def rows_of(case: Case) -> tuple[Row, ...]:
 
 
 class Shown(NamedTuple):
-    """What was found, and in log order the health that was shown last, with the true time."""
+    """The findings, and in log order the health that was shown last, with the true time."""
 
     rows: list[AnyEffect]
     health: list[tuple[int, str]]

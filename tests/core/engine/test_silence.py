@@ -1,4 +1,4 @@
-"""What a source's silence, and its return, changes; and what it leaves as it was."""
+"""Changes when a source falls silent and returns, and what stays as it was."""
 
 from collections.abc import Iterable
 

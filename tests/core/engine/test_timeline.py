@@ -1,4 +1,4 @@
-"""What a shard does with sources that stay behind, and with time in which no source ticks."""
+"""Sources that stay behind, and time in which no source ticks."""
 
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import Tick

@@ -124,7 +124,7 @@ class Comparison:
         return self
 
     def allowed(self) -> Counter[str]:
-        """How often there was each difference that may be there, by its name."""
+        """Return how often there was each difference that may be there, by its name."""
         return Counter(why for one in self.differences if (why := self._why(one)) is not None)
 
     def unexplained(self) -> list[Difference]:
@@ -187,7 +187,7 @@ class Comparison:
 
     @functools.cached_property
     def _moves(self) -> defaultdict[MessageQueue, list[int]]:
-        """When each queue was taken or dropped, over the whole story."""
+        """Return when each queue was taken or dropped, over the whole story."""
         moves = defaultdict(list)
         for one in self.cluster.world.truth.records:
             if isinstance(one, Owned):
@@ -278,7 +278,7 @@ def _locks(broker: Broker, group: str, view: BrokerView) -> Found:
 
 
 def _is_known(broker: Broker, group: str, mq: MessageQueue, client_id: str) -> bool:
-    """Whether the broker knows the client as a member, and of an ordered queue as the one whose lock it is."""
+    """Return whether the broker knows the client as a member, and of an ordered queue as the one whose lock it is."""
     info = broker.manager.consumer_table.get(group, ConsumerGroupInfo())
     locks = broker.locks.mq_lock_table.get(group)
     locked = locks is None or ((entry := locks.get(mq)) is not None and entry.client_id == client_id)

@@ -1,4 +1,4 @@
-"""What an event may have is what the state can keep: a looser field would be written and never read again."""
+"""Limits of events fit into the state: a looser field would be written and never read again."""
 
 from collections.abc import Iterator
 

@@ -122,7 +122,7 @@ def fold(
 
 
 def is_true(state: GroupState, run: SimulatedRun) -> bool:
-    """Whether every queue has the owner that it really has, at the story's end."""
+    """Return whether every queue has the owner that it really has, at the story's end."""
     owners = run.cluster.world.truth.owners("g")
     return {mq: [q.owner] for mq, q in state.queues.items() if not mq.is_retry} == {
         mq: owner for mq, owner in owners.items() if not mq.is_retry

@@ -1,4 +1,4 @@
-"""What the rebalances of the demo's capture cost, beside a short reading of the hook's raw calls."""
+"""Costs of the rebalances in the demo's capture, beside a short reading of the hook's raw calls."""
 
 import gzip
 import json
@@ -59,7 +59,7 @@ def calls(events) -> Calls:
 
 
 def holders(calls: Calls, queue_id: int, start: int, end: int) -> list[tuple[int, str | None]]:
-    """Who gets the lock, or gives it back, within a rebalance; an unlock of another's lock does nothing."""
+    """Return who gets the lock, or gives it back, within a rebalance; an unlock of another's lock does nothing."""
     lock_times: list[tuple[int, str | None]] = []
     about = sorted(
         (time, what, client)

@@ -1,4 +1,4 @@
-"""What is rare: late and broken answers, retries, long episodes, wrong thresholds."""
+"""Rare events: late and broken answers, retries, long episodes, wrong thresholds."""
 
 import msgspec
 import pytest

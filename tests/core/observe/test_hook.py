@@ -1,4 +1,4 @@
-"""What brokers' hooks report of a group, call by call: members, locks, holders, and gaps."""
+"""Reports of brokers' hooks about a group, call by call: members, locks, holders, and gaps."""
 
 import pytest
 

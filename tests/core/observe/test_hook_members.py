@@ -1,4 +1,4 @@
-"""Who is a member, by the calls that a hook reports and by the broker's own list."""
+"""Members, by the calls that a hook reports and by the broker's own list."""
 
 from tests.support.hook_groups import concurrent, ordered
 from tests.support.hook_trace import A, HookTrace

@@ -1,4 +1,4 @@
-"""Who has a queue, by the calls that a hook reports."""
+"""Owners of a queue, by the calls that a hook reports."""
 
 from rebalance_model.entities import MessageQueue
 from tests.support.hook_groups import LOCK_LIVES, concurrent, concurrently, expiries, ordered

@@ -1,4 +1,4 @@
-"""Who owned what and what moved: joins, leaves, deaths, route changes, as pictures of a poller show them."""
+"""Owners and moves: joins, leaves, deaths, route changes, in the snapshots of a poller."""
 
 import msgspec
 import pytest

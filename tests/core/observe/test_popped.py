@@ -1,4 +1,4 @@
-"""What is in flight of a popped queue, by cases."""
+"""Messages in flight of a popped queue, by cases."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What is in flight of a popped queue takes room and time within its bounds, whatever the events."""
+"""Messages in flight of a popped queue stay within their bounds of room and time, with any events."""
 
 import sys
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What is in flight of a popped queue: random calls, against the truth."""
+"""Messages in flight of a popped queue: random calls, against the truth."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is rebuilt from hook events is what the brokers have: at each tick of a hook and each member list.
+"""State rebuilt from hook events is that of the brokers: at each tick of a hook and each member list.
 
 Where it may be otherwise is named (`rebuilt`): each story below says which of these differences it may show, and how
 often at most; any other one fails. Times that a difference may last are in `rebuilt`, too.

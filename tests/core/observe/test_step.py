@@ -1,4 +1,4 @@
-"""When a group is looked at again because time alone may change what is so."""
+"""Checks of a group that time alone makes necessary."""
 
 import pytest
 

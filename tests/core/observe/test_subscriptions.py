@@ -1,4 +1,4 @@
-"""What a group's members subscribe, as the rules compare it."""
+"""Subscriptions of a group's members, as the rules compare them."""
 
 import tracemalloc
 

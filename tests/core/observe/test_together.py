@@ -96,7 +96,7 @@ def _listed(broker: object, group: str) -> list[str]:
 
 
 def opened(effects: Iterable[AnyEffect]) -> dict[tuple[str, str, str], int]:
-    """When each incident first opened."""
+    """Return when each incident first opened."""
     by_key: dict[tuple[str, str, str], int] = {}
     for e in effects:
         if isinstance(e, IncidentTransition) and e.transition == "OPENED":
@@ -139,7 +139,7 @@ def test_pauses_and_duplicates_are_no_less_exact(name):
 
 
 def narrower(move: QueueMove, than: QueueMove) -> bool:
-    """Whether the bounds of its duplicates lie within those of another one, as far as that has any."""
+    """Return whether the bounds of its duplicates lie within those of another one, as far as that has any."""
     low, high = than.reconsumed_min, than.reconsumed_max
     return (low is None or move.reconsumed_min >= low) and (high is None or move.reconsumed_max <= high)
 

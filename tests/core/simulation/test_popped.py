@@ -1,4 +1,4 @@
-"""What becomes of popped messages in the simulation, and what hooks and polls show of it."""
+"""Popped messages in the simulation, and what hooks and polls show of them."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What befalls consumers that pop: failures of brokers, deleted topics, shares that change, calls without effect."""
+"""Rare events of consumers that pop: failing brokers, deleted topics, changing shares, calls without effect."""
 
 import itertools
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What happens at the wrong moment: between a question and its answer, while something else is under way or gone."""
+"""Events at the wrong moment: between a question and its answer, while something else is under way or gone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the real broker and client do, the cluster made of their models does; and the observer sees it."""
+"""Stories of the real broker and client, played by the cluster of their models; and the observer sees them."""
 
 import itertools
 

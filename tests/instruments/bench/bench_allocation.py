@@ -36,7 +36,7 @@ public class Rooms implements MachineRoomResolver {
 
 
 class Rooms:
-    """The same strategy in Python."""
+    """A strategy in Python, as in Java."""
 
     def broker_deploy_in(self, mq: MessageQueue) -> str:
         """Return the part before the @."""

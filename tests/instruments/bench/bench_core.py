@@ -1,4 +1,4 @@
-"""What an event costs the core, without Spark: ``python -m tests.instruments.bench core``.
+"""Cost of an event in the core, without Spark: ``python -m tests.instruments.bench core``.
 
 Calls of Python functions are the same at each run, so that a change of one in a hundred is seen at any load of the
 machine. Processor time is not: it stands beside that of `decode`, the same few lines everywhere. Beside the simulated
@@ -143,7 +143,7 @@ def lock_renewal() -> dict[str, float]:
 
 @dataclass
 class Walk:
-    """Where Python goes: its functions, not those of C."""
+    """The functions that Python calls, without those of C."""
 
     calls: int = 0
     modules: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""How long people wait for the home page of a thousand groups, and for the page of a large one.
+"""Waiting time for the home page of a thousand groups, and for the page of a large one.
 
 ``python -m tests.instruments.bench home``: the tables are of six hours of 1,000 groups of 4 to 12 queues (some of 60)
 and one of 4,096 queues and 512 clients, as ``maintain`` leaves them. The home page is opened in a real Chromium with

@@ -1,4 +1,4 @@
-"""What the operator exchanges with Spark's state: the operator itself, over a state in memory that counts.
+"""Exchange of the operator with Spark's state: the operator itself, over a state in memory that counts.
 
 The figures are the same at each run, whatever else the machine does.
 """
@@ -22,7 +22,7 @@ _Item = tuple[Any, ...]
 
 
 class Exchange(NamedTuple):
-    """What one batch exchanged, all shards together."""
+    """The exchange of one batch, all shards together."""
 
     rows: int
     """Rows that were read from the log."""

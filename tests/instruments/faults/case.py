@@ -1,4 +1,4 @@
-"""What a story consists of: groups, each with cases of faults and the incidents that a case requires or allows."""
+"""Parts of a story: groups, each with cases of faults and the incidents that a case requires or allows."""
 
 from dataclasses import dataclass
 

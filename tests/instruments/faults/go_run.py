@@ -36,7 +36,7 @@ _LEAVE_SECONDS_MAX = 60
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What was done to which clients, from when to when (epoch ms)."""
+    """An action on some clients, from when to when (epoch ms)."""
 
     kind: str
     clients: tuple[str, ...]

@@ -27,7 +27,7 @@ _TOTALS = re.compile(r"Consume (Diff|Inflight) Total: (-?\d+)")
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of each group's lag, as (epoch ms, lag, in flight), by who says so."""
+    """The lag of each group that was seen, as (epoch ms, lag, in flight), by its source."""
 
     ours: dict
     mqadmin: dict

@@ -1,4 +1,4 @@
-"""What must stay flat in a soak, what may grow with the data, and whether it did."""
+"""Measures of a soak: what must stay flat, what may grow with the data, and whether it did."""
 
 import statistics
 from collections import defaultdict
@@ -65,7 +65,7 @@ def trend(measure: Measure) -> Trend | None:
 
 @dataclass
 class _Period:
-    """What was sent in some minutes."""
+    """The events that were sent in some minutes."""
 
     rows: int = 0
     cpu: float = 0.0

@@ -1,4 +1,4 @@
-"""What a soak writes to its folder while it runs (`run.json`, `faults.jsonl`, `samples.jsonl`), and how it is read."""
+"""Records of a soak in its folder (`run.json`, `faults.jsonl`, `samples.jsonl`), written and read."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -54,7 +54,7 @@ class Run(msgspec.Struct):
 
 
 class Used(msgspec.Struct):
-    """What the processes of one kind use together."""
+    """The resources that the processes of one kind use together."""
 
     processes: int = 0
     rss: int = 0

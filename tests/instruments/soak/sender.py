@@ -28,7 +28,7 @@ _BURST_SECONDS = 0.2
 
 
 class Sent(msgspec.Struct):
-    """What Kafka has acknowledged."""
+    """The events that Kafka has acknowledged."""
 
     events: int = 0
     rows: int = 0

@@ -25,7 +25,7 @@ def report(model):
 
 @pytest.fixture
 def said(model, monkeypatch):
-    """What a command prints on the day of the recording."""
+    """Return what a command prints on the day of the recording."""
     monkeypatch.setattr(output, "tables", lambda: nullcontext(model))
     monkeypatch.setattr(output, "now_ms", lambda: history_ends(model).last)
     monkeypatch.setenv("COLUMNS", "1000")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("demo tables")  # as for tests/lab/demo/tes
 
 @pytest.fixture
 def ask(model, monkeypatch):
-    """What a command prints and says beside it, in a terminal of so many columns."""
+    """Return what a command prints and says beside it, in a terminal of so many columns."""
     monkeypatch.setattr(output, "tables", lambda: nullcontext(model))
 
     def run(*arguments: str, columns: int = 1_000) -> tuple[str, str]:
@@ -98,6 +98,12 @@ def test_lag_over_time_is_that_of_the_last_hour_of_the_data(model):
     assert answer.answer
     assert all(ends.first < point.time <= ends.last for point in answer.answer)
     assert answer.note.startswith("As of 2026-11-21T16:09:")
+
+
+def test_ten_minutes_of_lag_are_those_before_the_end_of_the_data(ask):
+    lags, said = ask("group", "lag", "orders-group", "--since", "10m")
+    assert "from 11-21 15:59:18 UTC to 11-21 16:09:18 UTC" in lags
+    assert said.startswith("As of 2026-11-21T16:09:18")
 
 
 def test_an_export_has_every_row_of_the_list(ask):

@@ -1,4 +1,4 @@
-"""How soon a frozen ordered consumer is reported: by the hook, by polls, by both, and by mqadmin; all in one run.
+"""Time until a frozen ordered consumer is reported: by the hook, by polls, by both, and by mqadmin; in one run.
 
 A time is that of the event, by its source's clock, that leads to the report; the delay until its row is in the table
 depends on the pipeline (`test_whole_path`). All processes run on one machine, so there is only one clock.

@@ -72,7 +72,7 @@ def archived(tables: Path, rows: Iterable[Stamped]) -> None:
 
 
 def fold(rows: Iterable[Stamped]) -> list[AnyRow]:
-    """What the job would make of them."""
+    """Return what the job would make of them."""
     effects: list[AnyRow] = []
     for number, partition in enumerate(partitions(rows)):
         shard = Shard(None, GroupsInMemory(), POLICY, number)

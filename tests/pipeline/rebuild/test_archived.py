@@ -50,7 +50,7 @@ def test_a_late_source_makes_no_difference_after_a_rebuild(tmp_path, expected, s
 
 @pytest.mark.parametrize(("source", "delay"), late("poll", 600_000))
 def test_a_source_that_is_behind_at_the_end_catches_up_afterwards(tmp_path, expected, source, delay):
-    """What is younger than its last tick waits in the buffer, which is part of the state."""
+    """Events after its last tick wait in the buffer, which is part of the state."""
     cut = events()[0].time + 11 * 60_000 + 300
     rows = log(lambda event: event.source == source, delay, until=cut)
     archived(make_tables(tmp_path), rows)

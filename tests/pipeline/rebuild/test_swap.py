@@ -84,7 +84,7 @@ def is_at(root: Path, query: str, rows: list) -> None:
 
 
 def make_root(root: Path) -> Path:
-    """What a job leaves whose hook was late: its tables, its archive, and how far it has read."""
+    """Return what a job leaves whose hook was late: its tables, its archive, and how far it has read."""
     with claimed(root / "checkpoints", root / "tables", BASIS):
         pass
     append(root / "tables", fold(rows_before()))
@@ -107,7 +107,7 @@ def root(made, tmp_path) -> Path:
 
 @pytest.fixture(scope="module")
 def built(made, tmp_path_factory) -> Path:
-    """The same with a rebuild that is ready: to build it takes longer than to swap it in."""
+    """Return a root with a rebuild that is ready: to build it takes longer than to swap it in."""
     root = tmp_path_factory.mktemp("built") / "root"
     shutil.copytree(made, root)
     Folder(root / "checkpoints").announce(build(root / "checkpoints", root / "tables"))
@@ -137,7 +137,7 @@ def rebuild(root: Path, basis: Basis = BASIS, empty_state: Callable[[Path], None
 
 
 def start(root: Path, basis: Basis = BASIS, empty_state: Callable[[Path], None] = no_state) -> None:
-    """What a job does before its queries, or what `rebuild` does without a job."""
+    """Return what a job does before its queries, or what `rebuild` does without a job."""
     with claimed(root / "checkpoints", root / "tables", basis):
         take_over(root / "checkpoints", root / "tables", never, empty_state)
 

@@ -57,7 +57,7 @@ class Checks:
 
     def at(self, now):
         """Run the check; return (transition, code, subject) of each alert."""
-        transitions = self.watch.look(now, self.dispatcher.state.incidents)
+        transitions = self.watch.transitions(now, self.dispatcher.state.incidents)
         for one in transitions:
             self.dispatcher.take(one, now)
         return [(one.transition, one.code, one.subject) for one in transitions]

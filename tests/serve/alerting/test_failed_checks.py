@@ -43,7 +43,7 @@ class Checks:
         append_rows(self.tables, "quality_results", map(msgspec.structs.asdict, rows))
 
     def transitions(self):
-        transitions = self.followed.look(NOW + MINUTE, self.dispatcher.state.incidents)
+        transitions = self.followed.transitions(NOW + MINUTE, self.dispatcher.state.incidents)
         for transition in transitions:
             self.dispatcher.take(transition, NOW + MINUTE)
         return [(one.transition, one.code, one.subject) for one in transitions]
@@ -105,7 +105,7 @@ def test_a_batch_of_the_archive_sends_no_alert(checks):
 def test_a_check_that_stops_the_job_is_critical(checks, stops_job, severity):
     checks.results(FAILED, stops_job=stops_job)
 
-    [opened] = checks.followed.look(NOW + MINUTE, {})
+    [opened] = checks.followed.transitions(NOW + MINUTE, {})
 
     assert (opened.severity, opened.explanation) == (severity, "Why.")
     assert msgspec.json.decode(opened.evidence) == {"failed": 1, "checked": 2, "observed": '["x"]'}

@@ -1,4 +1,4 @@
-"""What a route with hours is notified of, and when."""
+"""Notifications of a route with hours."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a model reads of an answer: little enough of it, the newest of it, and how much is missing."""
+"""Answers for a model: little enough of them, the newest of them, and how much is missing."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a user asks a model, asked through a real client over both transports: the answers are those of REST."""
+"""Questions of a user to a model, through a real client over both transports: the answers are those of REST."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""What the processes push, as a user starts them: the values of /metrics, and a round of polls."""
+"""Data that the processes push, as a user starts them: the values of /metrics, and a round of polls."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def collector(tmp_path_factory):
 
 @pytest.fixture(params=["at once", pytest.param("by a collector", marks=[pytest.mark.live, pytest.mark.prove])])
 def receiver(request, tmp_path):
-    """What is pushed arrives here, in the long form through a real collector; `endpoint` is where to push."""
+    """Return what is pushed arrives here, in the long form through a real collector; `endpoint` is where to push."""
     with otlp_receiver() as running:
         if request.param == "at once":
             yield running

@@ -1,4 +1,4 @@
-"""What an OpenTelemetry collector gets: the values of /metrics, spans of batches and rounds; and one that fails."""
+"""Data for an OpenTelemetry collector: the values of /metrics, spans of batches and rounds; and one that fails."""
 
 import sys
 import threading

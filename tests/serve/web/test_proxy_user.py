@@ -1,4 +1,4 @@
-"""Whom the headers of a proxy name: from which address they count, and what the person may do."""
+"""People whom the headers of a proxy name: from which address they count, and what the person may do."""
 
 import re
 

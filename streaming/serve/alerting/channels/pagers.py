@@ -97,12 +97,12 @@ class Alertmanager:
 _PRIORITY = {"critical": "P1", "warning": "P3", "info": "P5"}
 _TITLE_CHARACTERS = {"pagerduty": 1024, "opsgenie": 130}
 _DETAIL_CHARACTERS = 8_000
-"""Of a value; Opsgenie takes 8,000 of all values together."""
+"""Maximum length of a value; Opsgenie takes 8,000 of all values together."""
 _SOURCE = "rebalance-watch"
 
 
 class _Pager:
-    """What both have."""
+    """The part that both channels share."""
 
     resend_ms = None
     _http: HttpClient

@@ -24,12 +24,12 @@ _SECOND_MS = 1_000
 
 
 class Signature(NamedTuple):
-    """What proves that a message is from who knows the secret."""
+    """A proof that the sender of a message knows the secret."""
 
     query: Mapping[str, str] = {}
-    """For the address."""
+    """Parameters added to the address."""
     fields: Mapping[str, str] = {}
-    """For the body."""
+    """Fields added to the body."""
 
 
 class Service(NamedTuple):
@@ -110,7 +110,7 @@ SERVICES: Mapping[str, Service] = {
     "feishu": _LARK,
     "slack": Service(lambda text: {"text": _slack_text(text), "mrkdwn": False}, 30_000),
 }
-"""By the name of the setting."""
+"""Services by the name of the setting."""
 
 
 def with_fields(body: bytes, signature: Signature) -> bytes:

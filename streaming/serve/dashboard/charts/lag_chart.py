@@ -1,4 +1,4 @@
-"""Charts of the lag and waiting time of a group's topics, under its lanes: their axis of time is that of the lanes."""
+"""Charts of the lag and waiting time of a group's topics, below its lanes and with the same axis of time."""
 
 from collections.abc import Callable, Iterable
 

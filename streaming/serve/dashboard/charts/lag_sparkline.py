@@ -8,7 +8,7 @@ from streaming.base.language import gettext
 from streaming.queries import labels
 
 WIDTH, HEIGHT = 60, 16
-"""Of the picture, in its own unit."""
+"""Size of the picture, in its own unit."""
 _EDGE = 1.5
 """The distance of the line from the top and from the bottom, so that all of its width is in the picture."""
 

@@ -40,7 +40,7 @@ class Chart(NamedTuple):
     top: str
     bottom: str
     lines: Sequence[tuple[str, str, str]]
-    """Of each line its class, its name and its path; without a path nothing of it is known."""
+    """The class, name and path of each line; without a path nothing of it is known."""
 
 
 class Mark(NamedTuple):
@@ -51,9 +51,9 @@ class Mark(NamedTuple):
     link: str | None
     severity: Severity | None
     left: float = 0.0
-    """In percent."""
+    """Position in percent."""
     number: int = 0
-    """That of its flag: marks that are too near for flags of their own share one."""
+    """The number of its flag: marks that are too near for flags of their own share one."""
 
 
 class InstantRow(NamedTuple):
@@ -83,7 +83,7 @@ class Lines(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What the template `queue_picture` shows."""
+    """The values of the template `queue_picture`."""
 
     history: QueueHistory
     ticks: Sequence[tuple[float, int]]
@@ -92,7 +92,7 @@ class Picture(NamedTuple):
     rows: Sequence[InstantRow]
     marks: Sequence[Mark]
     flags: Sequence[Mark]
-    """Of the marks that share a number the worst one."""
+    """The worst one of the marks that share a number."""
     more: int
     """The number of marks that are not shown."""
     open: tuple[float, float] | None

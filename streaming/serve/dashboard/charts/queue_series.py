@@ -101,7 +101,7 @@ def lock_ages(observations: Iterable[QueueObservation], until: int) -> list[Line
 
 
 def _lock_age(observation: QueueObservation, locked: int, following: QueueObservation | None, until: int) -> Line:
-    """Return the age of the lock from one observation to the next one; nothing tells how it went on after the last."""
+    """Return the age of the lock from one observation to the next one; after the last it is unknown."""
     goes_on = following is not None and following.time <= min(observation.stale_at, until)
     end = following.time if following is not None and goes_on else observation.time
     renewed = following.lock_at if following is not None else None

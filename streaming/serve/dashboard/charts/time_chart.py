@@ -22,7 +22,7 @@ def time_chart(lines: Lines, span: Window, at: int | None = None, *, are_steps: 
         at: the instant to mark; None: none.
         are_steps: whether a value holds until the next one, and none is below 0.
     """
-    shown = "day(time).slice(5)" if span.until - span.since > _DAYS_MS else "clock(time)"
+    label = "day(time).slice(5)" if span.until - span.since > _DAYS_MS else "clock(time)"
     return {
         "animation": False,
         # as wide as the lanes; the names of the values are within
@@ -32,7 +32,7 @@ def time_chart(lines: Lines, span: Window, at: int | None = None, *, are_steps: 
         "xAxis": {
             "type": "time", "min": span.since, "max": span.until, "axisLine": {"show": False},
             "axisTick": {"show": False},
-            "axisLabel": {"hideOverlap": True, ":formatter": f"(time) => rebalanceWatchTimes.{shown}"},
+            "axisLabel": {"hideOverlap": True, ":formatter": f"(time) => rebalanceWatchTimes.{label}"},
             "axisPointer": {"label": {":formatter": "({ value }) => rebalanceWatchTimes.clock(value, true)"}},
         },
         "yAxis": {

@@ -32,7 +32,7 @@ def kind_of(name: str) -> ActionKind | None:
 
 
 class ActionsData(NamedTuple):
-    """What the page shows."""
+    """The values of the page."""
 
     ends: HistoryBounds
     actions: list[RecordedAction]

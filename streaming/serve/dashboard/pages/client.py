@@ -25,7 +25,7 @@ _LANES = 60
 
 
 class ClientData(NamedTuple):
-    """What the page shows."""
+    """The values of the page."""
 
     ends: HistoryBounds
     client: ClientDetail

@@ -38,7 +38,7 @@ ORDERS: Mapping[str, Order[GroupClient]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ClientFilters(SortedFilters[GroupClient]):
-    """The filters and the order, as in the address; empty: any, and the default."""
+    """The filters and the order, as in the address; empty: no filter, and the default order."""
 
     group: str = ""
     find: str = ""
@@ -68,7 +68,7 @@ def _release(version: str | None) -> Rank | None:
 
 
 class ClientsData(NamedTuple):
-    """What the page shows."""
+    """The values of the page."""
 
     ends: HistoryBounds
     clients: list[GroupClient]

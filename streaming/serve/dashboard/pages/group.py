@@ -120,7 +120,7 @@ class GroupPage:
         self._when = TimeBar(self._do)
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("group_head")
-        self._said = element("div", "visually-hidden", role="status")
+        self._status = element("div", "visually-hidden", role="status")
         with panel(gettext("Open incidents"), "open"):
             self._open = self._table("open", "incident_list")
         self._lay_out_ownership()
@@ -270,7 +270,7 @@ class GroupPage:
     async def _moved(self) -> None:
         ui.navigate.history.replace(self._address())
         await self._live.refresh()
-        self._said.text = (
+        self._status.text = (
             gettext("Showing the current state")
             if self._at is None
             else gettext("Showing the state at {time}", time=written(self._at))

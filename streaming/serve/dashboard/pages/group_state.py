@@ -1,4 +1,4 @@
-"""A group at an instant, as its page shows it: what is read, and members, unexpected owners and changes from it."""
+"""State of a group at an instant, for its page: members, unexpected owners and changes."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict

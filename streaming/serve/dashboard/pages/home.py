@@ -65,7 +65,7 @@ ORDERS: Mapping[str, Order[Group]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFilters(SortedFilters[Group]):
-    """The filters and the order, as in the address; empty: any, and the default."""
+    """The filters and the order, as in the address; empty: no filter, and the default order."""
 
     find: str = ""
     """A part of the name of a group or cluster, or of what `find_owned` finds."""
@@ -152,11 +152,11 @@ class FirstRunPage:
         frame(gettext("First run"), [(gettext("Groups"), None)])
         with element("section", "panel", aria_labelledby="steps"):
             self._markup = LiveMarkup("first_run")
-        self._look()
-        ui.timer(_LOOK_SECONDS, self._look, immediate=False)
+        self._show()
+        ui.timer(_LOOK_SECONDS, self._show, immediate=False)
 
-    def _look(self) -> None:
-        self._markup.show(steps=self._first_run.look())
+    def _show(self) -> None:
+        self._markup.show(steps=self._first_run.current_steps())
 
 
 _INCIDENTS = 3

@@ -42,7 +42,7 @@ EvidenceRow = tuple[str, str | Markup, str | Markup]
 
 
 class IncidentData(NamedTuple):
-    """What the page shows."""
+    """The values of the page."""
 
     detail: IncidentDetail
     parent: Incident | None

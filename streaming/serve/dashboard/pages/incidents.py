@@ -63,7 +63,7 @@ def checked(filters: IncidentFilters) -> IncidentFilters:
 
 
 class IncidentsData(NamedTuple):
-    """What the page shows."""
+    """The values of the page."""
 
     ends: HistoryBounds
     incidents: list[Incident]

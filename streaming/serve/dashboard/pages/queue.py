@@ -43,7 +43,7 @@ class QueueName(NamedTuple):
 
 
 class QueueData(NamedTuple):
-    """What the page shows."""
+    """The values of the page."""
 
     ends: HistoryBounds
     detail: QueueDetail

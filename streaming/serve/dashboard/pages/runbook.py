@@ -15,7 +15,7 @@ from streaming.serve.links import home_link, incidents_link
 
 
 class RulePage:
-    """What a rule says of itself, whatever the tables have."""
+    """The texts of a rule, independent of the tables."""
 
     def __init__(self, code: str) -> None:
         self._code = code

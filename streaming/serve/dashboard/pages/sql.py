@@ -19,7 +19,7 @@ from streaming.queries.incidents import kinds_of_incidents
 from streaming.queries.present import history_ends
 from streaming.queries.sql_help import SqlExample, SqlSchema, sql_examples, sql_schema
 from streaming.serve.dashboard.charts.time_chart import time_chart
-from streaming.serve.dashboard.pages.sql_answer import Answer, LinesOverTime, kept, lines_of
+from streaming.serve.dashboard.pages.sql_answer import KeptAnswer, LinesOverTime, kept, lines_of
 from streaming.serve.dashboard.parts.frame import element, frame
 from streaming.serve.dashboard.parts.markup import LiveMarkup, page_handler
 from streaming.serve.dashboard.parts.ordering import page_of, turned
@@ -39,7 +39,7 @@ _THREADS = ThreadPoolExecutor(SQL_QUERIES + 1, "sql-page")
 
 
 class _Help(NamedTuple):
-    """What is beside the editor."""
+    """The help beside the editor."""
 
     schema: SqlSchema
     examples: Sequence[SqlExample]
@@ -59,7 +59,7 @@ class SqlPage:
         self._query = query[:SQL_CHARACTERS]
         self._user = current_user()
         self._is_running = False
-        self._answer: Answer | None = None
+        self._answer: KeptAnswer | None = None
         self._page = 0
 
     async def ask(self) -> None:
@@ -94,7 +94,7 @@ class SqlPage:
             with element("div", "sql-run"):
                 self._run = element("button", "primary", type="submit")
                 element("span", "quiet").text = gettext("Ctrl+Enter")
-                self._said = element("span", role="status")
+                self._status = element("span", role="status")
         form.on(
             "submit", page_handler(self._asked_for),
             js_handler="(event) => { event.preventDefault(); emit(event.target.elements.query.value); }",
@@ -123,9 +123,9 @@ class SqlPage:
             context = copy_context()  # with the language
             running = asyncio.get_running_loop().run_in_executor(_THREADS, context.run, self._found, self._query)
             self._answer, self._error = await running, ""
-            self._said.text = _said(self._answer.total, time.monotonic() - begun)
+            self._status.text = _rows_and_time(self._answer.total, time.monotonic() - begun)
         except UserError as error:
-            self._answer, self._error, self._said.text = None, str(error), ""
+            self._answer, self._error, self._status.text = None, str(error), ""
         finally:
             self._is_running = False
             self._show_button()
@@ -134,7 +134,7 @@ class SqlPage:
                 ui.navigate.history.replace(sql_link(self._query))
             self._show()
 
-    def _found(self, query: str) -> Answer:
+    def _found(self, query: str) -> KeptAnswer:
         """Return the answer of a query, with its row in the audit trail.
 
         Raises:
@@ -182,6 +182,6 @@ class SqlPage:
         self._rows.show(columns=answer.columns, rows=listed.rows, **listed.pager, is_asked=True)
 
 
-def _said(rows: int, seconds: float) -> str:
+def _rows_and_time(rows: int, seconds: float) -> str:
     number = ngettext("{n} row", "{n} rows", rows, n=labels.number(rows))
     return gettext("{rows} in {duration}", rows=number, duration=labels.duration(round(seconds * 1000)))

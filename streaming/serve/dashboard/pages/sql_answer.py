@@ -34,8 +34,8 @@ class Column(NamedTuple):
     kind: Kind
 
 
-class Answer(NamedTuple):
-    """What is kept of an answer."""
+class KeptAnswer(NamedTuple):
+    """The part of an answer that is kept."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -65,7 +65,7 @@ class _Sent(msgspec.Struct):
     warnings: list[str] = []
 
 
-def kept(answer: SqlAnswer) -> Answer:
+def kept(answer: SqlAnswer) -> KeptAnswer:
     """Return what a page keeps of an answer."""
     sent = msgspec.json.decode(answer.content, type=_Sent)
     names = sent.columns[:COLUMNS_MAX]
@@ -73,23 +73,23 @@ def kept(answer: SqlAnswer) -> Answer:
     made = [_column(name, [row[n] for row in rows], is_duration=name in sent.durations) for n, name in enumerate(names)]
     is_cut = sent.cut or len(rows) < len(sent.rows) or len(names) < len(sent.columns)
     values = list(zip(*(cells for _, cells in made), strict=True)) if made else []
-    return Answer([column for column, _ in made], values, answer.rows, is_cut, sent.warnings)
+    return KeptAnswer([column for column, _ in made], values, answer.rows, is_cut, sent.warnings)
 
 
 def _column(name: str, raw: Iterable[msgspec.Raw], *, is_duration: bool) -> tuple[Column, list[Cell]]:
     cells = [_cell(one) for one in raw]
-    known = [one for one in cells if one is not None]
+    values = [one for one in cells if one is not None]
     if is_duration:
         return Column(name, "text"), [None if one is None else labels.iso_duration(str(one)) for one in cells]
-    if known and all(isinstance(one, str) and _TIME.fullmatch(one) for one in known):
+    if values and all(isinstance(one, str) and _TIME.fullmatch(one) for one in values):
         return Column(name, "time"), [None if one is None else _epoch_ms(str(one)) for one in cells]
-    if known and not any(isinstance(one, str) for one in known):
+    if values and not any(isinstance(one, str) for one in values):
         return Column(name, "number"), cells
     return Column(name, "text"), [None if one is None else str(one) for one in cells]
 
 
 def _cell(raw: msgspec.Raw) -> Cell:
-    """Return a value: null, a number, or a text of at most `TEXT_MAX` characters, which is JSON if it is nested."""
+    """Return a value as null, a number, or a text of at most `TEXT_MAX` characters; a nested value is JSON."""
     begin = bytes(memoryview(raw)[: 4 * TEXT_MAX])
     if begin[:1] in {b"{", b"[", b"t", b"f"}:
         return _shortened(begin.decode(errors="ignore"))
@@ -106,7 +106,7 @@ def _epoch_ms(text: str) -> int:
     return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def lines_of(answer: Answer) -> LinesOverTime | None:
+def lines_of(answer: KeptAnswer) -> LinesOverTime | None:
     """Return the lines of an answer by its first column of times; None if it has none, or nothing to draw over them.
 
     Each column of numbers is a line; so it is for each combination of the other values, as the name of a group.

@@ -32,19 +32,19 @@ _MOVES = 200
 
 
 class MembershipChange(NamedTuple):
-    """What the user asks for, as it is in the address."""
+    """The change that the user asks for, as it is in the address."""
 
     leave: tuple[str, ...]
     join: str
     """The number of new clients, or the id of one; empty or 0: none."""
     strategy: str
-    """Whose shares are listed; empty: the group's own."""
+    """The strategy whose shares are listed; empty: the group's own."""
     restart: bool = False
     """Whether a rolling restart of the members is planned, too."""
 
 
 class WhatIfData(NamedTuple):
-    """What the page shows."""
+    """The values of the page."""
 
     ends: HistoryBounds
     group: Group
@@ -139,7 +139,7 @@ class _Topic(NamedTuple):
     unchanged: int
     """Clients that are not listed because they keep their queues."""
     moves: Sequence[PlannedMove]
-    """Those that are listed."""
+    """The moves that are listed."""
 
 
 def _topic(plans: list[Plan], change: MembershipChange) -> _Topic:

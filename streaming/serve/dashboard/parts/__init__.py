@@ -1,1 +1,1 @@
-"""What pages have in common: frame, controls, templates, live updates, tables in pages and orders, times, colours."""
+"""Parts that pages share: frame, controls, templates, live updates, tables in pages and orders, times, colours."""

@@ -74,7 +74,7 @@ def in_order(rows: Iterable[T], order: Order[T], *, descending: bool | None = No
 
 @dataclass(frozen=True, kw_only=True)
 class SortedFilters(ABC, Generic[T]):
-    """The filters of a page with a table, and its order, as in the address; empty: any, and the first order."""
+    """The filters and the order of a page with a table, as in its address; empty: no filter, and the first order."""
 
     sort: str = ""
     """The column of an order, reversed with a leading ``-``."""
@@ -91,12 +91,12 @@ class SortedFilters(ABC, Generic[T]):
 
     @property
     def is_reversed(self) -> bool:
-        """Whether the order is reversed."""
+        """Return whether the order is reversed."""
         return self.sort.startswith("-")
 
     @property
     def descending(self) -> bool:
-        """Whether the largest value comes first."""
+        """Return whether the largest value comes first."""
         return self.orders[self.column].descending != self.is_reversed
 
     def by(self, column: str) -> Self:

@@ -1,4 +1,4 @@
-"""What an operator of thousands of queues sees first: the sick ones by reason, and the others folded.
+"""The first view of thousands of queues: the sick ones by reason, and the others folded.
 
 A fold shows the lanes of one broker or client as one line. It counts all of them, also those that are listed above the
 folds because they are a problem, so that its status is the worst one.
@@ -128,7 +128,7 @@ _NAMES = 3
 
 
 class LaneFilter(NamedTuple):
-    """Which lanes the user wants to see, and how they are folded."""
+    """The lanes that the user wants to see, and how they are folded."""
 
     find: str = ""
     """A part of the name of a queue or client."""
@@ -139,7 +139,7 @@ class LaneFilter(NamedTuple):
 
     @property
     def shows_all(self) -> bool:
-        """Whether it omits no queue."""
+        """Return whether it omits no queue."""
         return not (self.find or self.only_problems or self.only_moved)
 
     @property
@@ -182,7 +182,7 @@ class Fold(NamedTuple):
 
     @property
     def facts(self) -> str:
-        """What it is summed up to, in words."""
+        """Return the facts by which the fold is summed up, in words."""
         count = len(self.lanes)
         parts = [ngettext("{n} queue", "{n} queues", count, n=f"{count:,}")]
         if self.problems and not self.is_of_problems:

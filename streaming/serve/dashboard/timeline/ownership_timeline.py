@@ -31,7 +31,7 @@ _MEANING = {"info": 0, "warning": 5, "DOUBLE": 6, "critical": 7}
 
 
 class LaneChoice(NamedTuple):
-    """What of the lanes the user wants to see."""
+    """The lanes that the user wants to see."""
 
     has_lane: Callable[[Place], bool]
     """Returns whether a queue gets a lane."""

@@ -42,7 +42,7 @@ def health(request: Request, store: StoreOf) -> Response:
     now = now_ms()
     ages = tuple(
         SourceAge(**source._asdict(), time=last.time, age_ms=max(0, now - last.time))
-        for source, last in sorted(store.ask_here(sources.look).items())
+        for source, last in sorted(store.ask_here(sources.last_events).items())
     )
     return sent(
         Liveness(

@@ -24,7 +24,7 @@ from streaming.serve.user import current_user
 from streaming.serve.web.api.route import ApiRoute, page_parameters
 
 SOURCE_HEADER = "Rebalance-Watch-Source"
-"""Which a page sends with an action (`static/page.js`)."""
+"""Header that a page sends with an action (`static/page.js`)."""
 AS_OF_HEADER, NOTE_HEADER = "Rebalance-Watch-As-Of", "Rebalance-Watch-Note"
 """The instant of an answer: asked for, the last telemetry if that has ended, or now; and a sentence about it."""
 _INSTANTS = ("at", "until", "to")

@@ -1,4 +1,4 @@
-"""What every endpoint of the API has: a name, pages of lists, and the version of an answer.
+"""Parts that every endpoint of the API has: a name, pages of lists, and the version of an answer.
 
 A list is cut after it was made: its rows are those of one instant, and a reader that gives `at` gets the same ones on
 each page.

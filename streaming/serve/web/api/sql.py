@@ -1,4 +1,4 @@
-"""Endpoints of the tables as a whole: one SELECT, limited in time, rows and memory, and the checks of the data."""
+"""Endpoints over all tables: one SELECT, limited in time, rows and memory, and the checks of the data."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What the page of a group derives from the tables: incidents that it counts and lists, members, changes, problems."""
+"""State of a group's page, from the tables: incidents that it counts and lists, members, changes, problems."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the home page says of the age of telemetry."""
+"""Age of telemetry on the home page."""
 
 from collections import Counter
 

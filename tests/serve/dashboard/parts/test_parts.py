@@ -1,4 +1,4 @@
-"""What pages have in common: colours and names of clients, periods, values as text, pages of tables."""
+"""Parts that pages share: colours and names of clients, periods, values as text, pages of tables."""
 
 import asyncio
 import gc

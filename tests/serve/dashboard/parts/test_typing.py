@@ -1,4 +1,4 @@
-"""What people type, key by key, stays while the page is rendered again."""
+"""Typed text, key by key, stays while the page is rendered again."""
 
 import re
 

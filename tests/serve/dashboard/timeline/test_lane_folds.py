@@ -1,4 +1,4 @@
-"""What is shown first of a large group: problems by reason, and folds."""
+"""First view of a large group: problems by reason, and folds."""
 
 import pytest
 
