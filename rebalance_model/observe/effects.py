@@ -185,7 +185,7 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     """The ids of clients of proxies, which no broker lists, by the proxies' own lists, or by the heartbeats that they
     copy to each other: at most `snapshots.PROXIED_MAX`; null: none is seen."""
     corrections: tuple[str, ...] = ()
-    """What polls have corrected, since the last row, in the state rebuilt from events (`observe.polls.corrections`)."""
+    """What polls have corrected, since the last row, in the state rebuilt from events (`observe.polls.connections`)."""
 
 
 class QueueSnapshot(Effect, frozen=True, kw_only=True):

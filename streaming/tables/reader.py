@@ -302,7 +302,7 @@ class ReadModel:
                     view.show(cursor, keep=keep)
                 cursor.execute("COMMIT")
                 for view in views:
-                    view.shown()
+                    view.note_shown()
             except duckdb.InterruptException:
                 raise
             except duckdb.Error as error:

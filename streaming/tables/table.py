@@ -143,7 +143,7 @@ class TableView:
         cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{rows}")
         self.shown_files = self._files
 
-    def shown(self) -> None:
+    def note_shown(self) -> None:
         """Note that the transaction of `show` was committed."""
         self._is_shown = self._is_wanted
 

@@ -1,6 +1,6 @@
 """The clients of proxies: no broker lists them, they own no queue, and each pops from every queue of its topics.
 
-They are known by the proxies' own lists (`polls.proxies`), and by the heartbeats that a proxy copies to the others,
+They are known by the proxies' own lists (`polls.connections`), and by the heartbeats that a proxy copies to the others,
 which pass a broker's hook (`hooks.pops`). The two differ for a time: a killed client sends no heartbeat, and stays in
 its proxy's list for two minutes.
 """

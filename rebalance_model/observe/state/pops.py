@@ -92,7 +92,7 @@ class ProxiedClient(msgspec.Struct, array_like=True):
 
 
 class PolledReturns(msgspec.Struct, array_like=True):
-    """The messages that come back to consumers that pop, as polls show them (`polls.returns`)."""
+    """The messages that come back to consumers that pop, as polls show them (`polls.offsets`)."""
 
     returned: LastMinute = msgspec.field(default_factory=LastMinute)
     """Messages that were stored in the retry topics of popped topics."""
