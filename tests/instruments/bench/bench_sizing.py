@@ -1,4 +1,4 @@
-"""What 100 and 1,000 groups need: ``python -m tests.instruments.bench sizing``, by polls and hooks, with the archive.
+"""Needs of 100 and 1,000 groups: ``python -m tests.instruments.bench sizing``, by polls and hooks, with the archive.
 
 A hundred groups of three clients and ten queues, all busy, are simulated with a collector and a hook, and copied under
 other names. `run --available-now` processes their log: the processor time of its processes, the highest memory of each,

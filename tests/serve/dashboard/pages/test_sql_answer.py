@@ -1,4 +1,4 @@
-"""What the page for SQL keeps of an answer: columns by what they hold, limits, and lines over time."""
+"""Answers that the page for SQL keeps: columns by what they hold, limits, and lines over time."""
 
 import json
 
