@@ -184,7 +184,7 @@ def _write_log(settings: Settings, groups: int, rounds: int, files: int) -> tupl
         settings.log_path, partitions, file_bytes_max=size // partitions // files, roll_seconds=1e9
     ) as publisher:
         publish(publisher, events)
-    _set_times(settings.log_path, partitions)
+    set_times(settings.log_path, partitions)
     return sum(copies), size
 
 
@@ -193,7 +193,7 @@ def starting(batches: int) -> int:
     return max(1, round(STARTING * batches))
 
 
-def _set_times(log: Path, partitions: int) -> None:
+def set_times(log: Path, partitions: int) -> None:
     """Give each file the time of its last event, as a log has that is written while things happen."""
     ends = sorted(
         (msgspec.json.decode(list(lines_of(file.read_bytes()))[-1], type=_Timed).time, partition, file)

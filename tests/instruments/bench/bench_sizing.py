@@ -1,6 +1,6 @@
 """Needs of 100 and 1,000 groups: ``python -m tests.instruments.bench sizing``, by polls and hooks, with the archive.
 
-A hundred groups of three clients and ten queues, all busy, are simulated with a collector and a hook, and copied under
+Ten groups of three clients and ten queues, all busy, are simulated with a collector and a hook, and copied under
 other names. `run --available-now` processes their log: the processor time of its processes, the highest memory of each,
 and the bytes of the tables, as the job writes them and after one round of `maintain`; copies of a group are compressed
 better than other groups. The start of the processes costs the same at each size, so the cost of an event is the
@@ -27,14 +27,15 @@ from simulation import scenario
 from streaming.base.settings import load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
+from tests.instruments.bench.bench_job import set_times
 from tests.instruments.bench.bench_memory import Peaks, part_of_job, watched
 from tests.instruments.figures import keep
 from tests.live.commands import Command
 from tests.support.processes import descendants, processor_seconds
 from tests.support.simulated import simulate
 
-SIMULATED, CLIENTS, QUEUES = 100, 3, 10
-SECONDS = {100: 120, 1_000: 60}
+SIMULATED, CLIENTS, QUEUES = 10, 3, 10
+SECONDS = {100: 90, 1_000: 30}
 """How long the telemetry of so many groups is."""
 ENDS = 3_600
 COPY = "Zz"
@@ -102,6 +103,7 @@ def _write_log(log: Path, partitions: int, groups: int) -> Counter[str]:
     size = SECONDS[groups] * groups * 9 * 350 // (10 * partitions)
     with FilePublisher(log, partitions, file_bytes_max=size, roll_seconds=1e9) as publisher:
         publish(publisher, counted())
+    set_times(log, partitions)
     return counts
 
 
