@@ -47,11 +47,11 @@ def compare_lag(
         allowed.add((polled.value, False))
     kind = "lower bound in place of a lag" if answer.lag_at_least else "lag"
     kind = kind if reading.polls else "lag by hook alone"
-    shown = answer.lag, answer.lag_at_least
+    answered = answer.lag, answer.lag_at_least
     proof = f"of {instant - at} ms before" if at is not None else "of no time"
     unknown = {(None, False), (None, True)}
-    fits = shown in allowed or (answer.lag is None and bool(unknown & allowed or not allowed))
-    result.check(fits, Difference(kind, instant, place, subject, shown, sorted(allowed, key=str), proof))
+    fits = answered in allowed or (answer.lag is None and bool(unknown & allowed or not allowed))
+    result.check(fits, Difference(kind, instant, place, subject, answered, sorted(allowed, key=str), proof))
     if reading.hooks and answer.lag is not None:
         newest = _newest(reading, place, queue, instant, polled, offsets, of_answer=of_answer)
         late = Difference("lag of a former commit", instant, place, subject, at, newest, proof)

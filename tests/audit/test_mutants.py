@@ -42,7 +42,7 @@ def audited(root: Path, pairs: int, mutant: Mutant | None = None) -> Result:
     return result
 
 
-def found(result: Result) -> set[str]:
+def kinds_found(result: Result) -> set[str]:
     return {one.kind for one in result.differences}
 
 
@@ -53,7 +53,7 @@ def test_every_mutant_is_found_where_all_are_in_the_program(monkeypatch, tmp_pat
     for mutant in ALL:
         mutant.put_in(monkeypatch)
     result = audited(tmp_path / "all", 24, Mutant("all", "", written=written))
-    assert {mutant.found_by for mutant in ALL} - found(result) == set()
+    assert {mutant.found_by for mutant in ALL} - kinds_found(result) == set()
 
 
 def test_that_every_client_is_a_member_is_found_before_the_state_is_there(monkeypatch, tmp_path):
@@ -74,7 +74,7 @@ def test_that_every_client_is_a_member_is_found_before_the_state_is_there(monkey
 @pytest.mark.parametrize("mutant", [*ALL, *ALONE], ids=lambda mutant: mutant.name)
 def test_each_mutant_is_found_alone(monkeypatch, tmp_path, mutant: Mutant):
     mutant.put_in(monkeypatch)
-    assert mutant.found_by in found(audited(tmp_path / "alone", 100, mutant))
+    assert mutant.found_by in kinds_found(audited(tmp_path / "alone", 100, mutant))
 
 
 @pytest.mark.prove

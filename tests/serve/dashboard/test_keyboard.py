@@ -20,21 +20,21 @@ def to(page: Page, focused: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "found", "other", "text"),
+    ("path", "kept", "other", "text"),
     [
         ("/incidents", "Orders:0 is stuck: the listener does not return", "Storm:7 has 2 owners", "Orders@broker-a"),
         ("/clients?sort=client_id", CLIENTS[1], "10.0.0.9@audit-1", "orders-2"),
     ],
 )
-def test_a_find_box_filters_as_one_types(open_page, path, found, other, text):
+def test_a_find_box_filters_as_one_types(open_page, path, kept, other, text):
     page = open_page(path)
     rows = page.get_by_role("table").first.get_by_role("link")
-    expect(rows.filter(has_text=found).first).to_be_visible()
+    expect(rows.filter(has_text=kept).first).to_be_visible()
     to(page, "input[type=search]")
     page.keyboard.type(text)
     page.wait_for_url(re.compile("find="))
     expect(rows.filter(has_text=other)).to_have_count(0)
-    expect(rows.filter(has_text=found).first).to_be_visible()
+    expect(rows.filter(has_text=kept).first).to_be_visible()
     expect(page.get_by_role("searchbox")).to_be_focused()  # the page was not loaded again
     page.get_by_role("combobox").first.wait_for()
     page.reload()

@@ -38,10 +38,10 @@ def test_what_a_hostile_answer_has_too_much_of_is_not_kept():
 
 def test_each_number_of_each_name_is_a_line_over_the_first_time():
     rows = [[AT.format(n), group, 3, n, n * 10] for n in (2, 0, 1) for group in ("a", "b")]
-    found = lines_of(answer_of(["time", "group", "queue_id", "lag", "wait"], rows))
-    assert sorted(found.lines) == ["a 3 lag", "a 3 wait", "b 3 lag", "b 3 wait"]
-    assert [value for _, value in found.lines["b 3 wait"]] == [0, 10, 20]
-    assert found.window.until - found.window.since == 120_000
+    over_time = lines_of(answer_of(["time", "group", "queue_id", "lag", "wait"], rows))
+    assert sorted(over_time.lines) == ["a 3 lag", "a 3 wait", "b 3 lag", "b 3 wait"]
+    assert [value for _, value in over_time.lines["b 3 wait"]] == [0, 10, 20]
+    assert over_time.window.until - over_time.window.since == 120_000
     assert list(lines_of(answer_of(["time", "lag"], [[AT.format(n), n] for n in range(3)])).lines) == ["lag"]
 
 
@@ -54,6 +54,6 @@ def test_there_is_no_chart_without_something_over_time():
 
 def test_of_many_lines_the_highest_are_drawn():
     rows = [[AT.format(n % 2), f"group-{n // 2:02}", n] for n in range(60)]
-    found = lines_of(answer_of(["time", "group", "lag"], rows))
-    assert found.total == 30
-    assert list(found.lines) == [f"group-{n}" for n in range(30 - LINES_MAX, 30)]
+    over_time = lines_of(answer_of(["time", "group", "lag"], rows))
+    assert over_time.total == 30
+    assert list(over_time.lines) == [f"group-{n}" for n in range(30 - LINES_MAX, 30)]
