@@ -83,7 +83,7 @@ def do(cluster: SimulatedCluster, step: AnyStep) -> Undo:
     """
     kind = str(type(step).__struct_config__.tag)
     fault = cluster.world.truth.fault(cluster.world.true_ms, kind, step.subject)
-    undo = _do(cluster, step)
+    undo = _apply_step(cluster, step)
 
     def end() -> None:
         if fault.end is None:
@@ -97,7 +97,7 @@ def do(cluster: SimulatedCluster, step: AnyStep) -> Undo:
     return end
 
 
-def _do(cluster: SimulatedCluster, step: AnyStep) -> Undo:
+def _apply_step(cluster: SimulatedCluster, step: AnyStep) -> Undo:
     undo: Undo
     match step:
         case Join():

@@ -200,7 +200,9 @@ class Observer:
             by_key = cluster_state.incidents
         else:
             raise self._not_known(f"cluster {cluster!r}", cluster)
-        return tuple(_shown(cluster, group, one) for one in sorted(by_key.values(), key=lambda one: one.opened_at))
+        return tuple(
+            _open_incident(cluster, group, one) for one in sorted(by_key.values(), key=lambda one: one.opened_at)
+        )
 
     def explain(self, cluster: str, group: str, queue: MessageQueue) -> Explanation:
         """Return what is known of a queue, with the evidence of its open incidents; it changes nothing.
@@ -222,7 +224,7 @@ class Observer:
             pull_ms=process_queue.pull_ms if process_queue is not None else None,
             consume_ms=process_queue.consume_ms if process_queue is not None else None,
             incidents=tuple(
-                _shown(cluster, group, one, evidence[one.code](step, q))
+                _open_incident(cluster, group, one, evidence[one.code](step, q))
                 for one in state.incidents.values()
                 if one.queue == queue
             ),
@@ -255,7 +257,7 @@ class Observer:
         return rows
 
 
-def _shown(cluster: str, group: str, incident: IncidentState, evidence: Evidence | None = None) -> OpenIncident:
+def _open_incident(cluster: str, group: str, incident: IncidentState, evidence: Evidence | None = None) -> OpenIncident:
     return OpenIncident(
         cluster,
         group,

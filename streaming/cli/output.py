@@ -339,16 +339,16 @@ def _watch(
         if output.format not in {"table", "wide"} or not sys.stdout.isatty():
             while True:
                 _print(ask(model), draw, rows, output.format)
-                _rest(model, output.every, check)
+                _pause(model, output.every, check)
         with Live(console=screen(), auto_refresh=False, vertical_overflow="ellipsis") as live:
             while True:
                 now = now_ms()
                 head = Text(f"{moment_in_zone(now, now)}, every {output.every:g} s (Ctrl-C to stop)\n", style="dim")
                 live.update(Group(head, Visible(draw(ask(model), now))), refresh=True)
-                _rest(model, output.every, check)
+                _pause(model, output.every, check)
 
 
-def _rest(model: "ReadModel", seconds: float, check: Callable[[], None]) -> None:
+def _pause(model: "ReadModel", seconds: float, check: Callable[[], None]) -> None:
     check()
     time.sleep(seconds)
     model.refresh()

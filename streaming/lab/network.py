@@ -81,13 +81,13 @@ class Relay:
 
     def cut(self) -> None:
         """Cut the network: nothing passes in either direction after the return."""
-        self._do(self._passes.clear)
+        self._run_in_loop(self._passes.clear)
 
     def heal(self) -> None:
         """Heal the network: everything passes again, delayed data first; ends of streams follow a second later."""
-        self._do(self._pass)
+        self._run_in_loop(self._pass)
 
-    def _do(self, change: Callable[[], None]) -> None:
+    def _run_in_loop(self, change: Callable[[], None]) -> None:
         async def done() -> None:
             change()
 
@@ -146,21 +146,21 @@ class Relay:
         version, count = await self._hear(client, 2)
         methods = await self._hear(client, count)
         agreed = version == _VERSION and _NO_AUTHENTICATION in methods
-        await self._say(client, bytes([_VERSION, _NO_AUTHENTICATION if agreed else _NO_METHOD]))
+        await self._send(client, bytes([_VERSION, _NO_AUTHENTICATION if agreed else _NO_METHOD]))
         if not agreed:
             raise ConnectionAbortedError
 
     async def _connect(self, client: socket.socket, server: socket.socket) -> None:
         try:
-            host, port = await self._wanted(client)
+            host, port = await self._requested_address(client)
             await self._loop.sock_connect(server, (host, port))
         except OSError as error:
-            await self._say(client, _reply(_code(error)))
+            await self._send(client, _reply(_code(error)))
             raise
-        await self._say(client, _reply(_SUCCEEDED))
+        await self._send(client, _reply(_SUCCEEDED))
         self.connected(f"{host}:{port}")
 
-    async def _wanted(self, client: socket.socket) -> tuple[str, int]:
+    async def _requested_address(self, client: socket.socket) -> tuple[str, int]:
         _, command, _, kind = await self._hear(client, 4)
         if kind == _IPV4:
             host = socket.inet_ntoa(await self._hear(client, 4))
@@ -186,7 +186,7 @@ class Relay:
             data += more
         return data
 
-    async def _say(self, client: socket.socket, data: bytes) -> None:
+    async def _send(self, client: socket.socket, data: bytes) -> None:
         await self._passes.wait()
         await self._loop.sock_sendall(client, data)
 

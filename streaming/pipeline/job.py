@@ -292,7 +292,7 @@ def running(
         rebuilds = Folder(checkpoints)
         # A lease below the root says nothing of a run elsewhere that works on the same checkpoints.
         confirm = (lambda: False) if settings.storage.checkpoints else lease.confirm
-        watch = LogWatch(settings, source_identity(settings), _kept(settings).log)
+        watch = LogWatch(settings, source_identity(settings), _claimed_basis(settings).log)
         checks = (lease.check, stop.check, watch.check)
         made = Running(
             starts, logs, lambda: rebuilds.ready() is not None, listener,
@@ -357,7 +357,7 @@ def _take_over(settings: Settings, generation: str, session: Callable[[], SparkS
 
     def archive_to_end() -> None:
         check_source(settings)
-        basis = _kept(settings)
+        basis = _claimed_basis(settings)
         check_log(basis.source, basis.log, log_id(settings))
         start = partial(start_archive, session(), settings, generation, available_now=True)
         with alive(logs), Running([start], logs) as job:
@@ -366,12 +366,12 @@ def _take_over(settings: Settings, generation: str, session: Callable[[], SparkS
 
     def empty_state(copy: Path) -> None:
         with alive(logs):
-            write_empty_state(session(), copy, place=checkpoints / OPERATOR, basis=_kept(settings))
+            write_empty_state(session(), copy, place=checkpoints / OPERATOR, basis=_claimed_basis(settings))
 
     take_over(checkpoints, tables_of(settings), archive_to_end, empty_state)
 
 
-def _kept(settings: Settings) -> Basis:
+def _claimed_basis(settings: Settings) -> Basis:
     """Return what the claimed checkpoints were made with."""
     manifest = read_manifest(settings.runtime.checkpoints)
     assert manifest is not None

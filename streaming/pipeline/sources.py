@@ -46,7 +46,7 @@ def kafka_options(kafka: Kafka) -> dict[str, str]:
         UserError: the settings do not fit together, or a file can't be read.
     """
     properties = java_properties(kafka)
-    plain, secret = _shown(properties), _hidden(properties)
+    plain, secret = _visible_options(properties), _hidden(properties)
     if secret:
         others = plain.get(_PROVIDERS, "")
         plain |= {
@@ -75,7 +75,7 @@ def _hidden(properties: JavaProperties) -> dict[str, str]:
     return {name: value for name, value in properties.secret.items() if not _is_reference(name, value)}
 
 
-def _shown(properties: JavaProperties) -> dict[str, str]:
+def _visible_options(properties: JavaProperties) -> dict[str, str]:
     return properties.plain | {name: value for name, value in properties.secret.items() if _is_reference(name, value)}
 
 

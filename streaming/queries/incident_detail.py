@@ -237,11 +237,11 @@ def _event(model: ReadModel, cause: str, near: int) -> dict[str, object] | None:
     for begin, end in ((near - _EVENT_NEAR_MS, near + _EVENT_NEAR_MS), (0, INT64_MAX)):
         rows = model.rows(_SQL["event"], {"source_id": source_id, "key": key, "seq": int(seq)} | _span(begin, end))
         if rows:
-            return _shown(rows[0]["value"])
+            return _event_as_sent(rows[0]["value"])
     return None
 
 
-def _shown(value: str) -> dict[str, object]:
+def _event_as_sent(value: str) -> dict[str, object]:
     """Return an event as it was sent; of one whose unknown fields nest too deeply to be shown, the text's beginning."""
     if nests_deeper(value.encode(), _SHOWN_DEPTH):
         return {"value": value[:REMARK_CHARACTERS]}

@@ -145,7 +145,7 @@ class Worker:
             try:
                 if self._is_lasting and monotonic() - self._refreshed > _REFRESH_SECONDS:
                     self._refresh(model)
-                self._send("", *_found(model, query, limit))
+                self._send("", *_encoded_answer(model, query, limit))
             except UserError as error:
                 self._fail(error)
             except Exception as error:  # noqa: BLE001  such as MemoryError: whatever it is, the query caused it
@@ -176,7 +176,7 @@ class Worker:
         return not self._begin or _data_bytes() - self._begin < SQL_MEMORY_BYTES / 4
 
 
-def _found(model: ReadModel, query: str, limit: int) -> tuple[bytes, int]:
+def _encoded_answer(model: ReadModel, query: str, limit: int) -> tuple[bytes, int]:
     """Return the answer as JSON, and how many rows it has."""
     try:
         result = sql(model, query, limit=limit)

@@ -96,7 +96,7 @@ class UnnestDialect(NamedTuple):
         rolled_up = {table: level for table, level in LEVELS.items() if level != RAW}
         return f"""
 SELECT r.*, {rank("r")} AS rank
-FROM ({_of(last, RAW, self, _EACH, seen.reported)}) r
+FROM ({_unnested(last, RAW, self, _EACH, seen.reported)}) r
 UNION ALL
 SELECT a.*, {rank("a")} AS rank
 FROM ({_union(self, rolled_up, seen.reported)}) a
@@ -144,17 +144,19 @@ def in_duckdb(table: str, rows: str, names: Collection[str], topics: str = "") -
     """
     columns = [*_PLACE, *names]
     if not topics:
-        return _of(rows, LEVELS[table], IN_DUCKDB, columns)
+        return _unnested(rows, LEVELS[table], IN_DUCKDB, columns)
     places = f"list_filter(range(1, len(r.topic) + 1), lambda place: r.topic[place] IN ({topics}))"
-    return _of(f"(SELECT r.*, {places} AS places FROM {rows} r)", LEVELS[table], _IN_DUCKDB_PLACES, columns)  # noqa: S608  parts of ours
+    return _unnested(f"(SELECT r.*, {places} AS places FROM {rows} r)", LEVELS[table], _IN_DUCKDB_PLACES, columns)  # noqa: S608  parts of ours
 
 
 def _union(words: UnnestDialect, levels: dict[str, int], reported: Collection[str] = _EACH) -> str:
     """Return the union of several levels."""
-    return "\nUNION ALL\n".join(_of(table, level, words, _EACH, reported) for table, level in levels.items())
+    return "\nUNION ALL\n".join(_unnested(table, level, words, _EACH, reported) for table, level in levels.items())
 
 
-def _of(rows: str, level: int, words: UnnestDialect, each: Collection[str], reported: Collection[str] = _EACH) -> str:
+def _unnested(
+    rows: str, level: int, words: UnnestDialect, each: Collection[str], reported: Collection[str] = _EACH
+) -> str:
     """Return the SELECT that unnests the arrays that are reported; of `each`, the others are null."""
     rolled_up = level < RAW
     present = [name for name in each if name in reported]

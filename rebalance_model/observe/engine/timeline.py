@@ -179,7 +179,7 @@ class Timeline:
         while (timer := self._next(to)) is not None:
             state.now = max(state.now, timer[0])
             with self._losses.containing():
-                effects += self._do(*timer)
+                effects += self._run_timer(*timer)
         state.now = max(state.now, to)
         return effects
 
@@ -231,7 +231,7 @@ class Timeline:
                 first = (at, _CLUSTER, name)
         return first
 
-    def _do(self, due: int, kind: int, name: str) -> list[AnyEffect]:
+    def _run_timer(self, due: int, kind: int, name: str) -> list[AnyEffect]:
         if kind == _SILENCE:
             out = self.state.falls_silent.pop(name)
             return self._note_silence(name, Silence(out.at, out.why, out.wrong_clock), self._moment_of(name))

@@ -12,7 +12,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.observe.state import BROADCASTING, CLUSTERING, PULL, PUSH, ClientView, GroupState
 
 
-def _known(consume_type: str, message_model: str) -> tuple[str, str]:
+def _known_to_rocketmq(consume_type: str, message_model: str) -> tuple[str, str]:
     """Return a declaration without what RocketMQ does not know, such as the numbers of a client in C++."""
     return (
         consume_type if consume_type in (PUSH, PULL) else "",
@@ -23,7 +23,7 @@ def _known(consume_type: str, message_model: str) -> tuple[str, str]:
 def note(state: GroupState, client_id: str, consume_type: str, message_model: str) -> bool:
     """Record what a client declares; return whether that is news."""
     client = state.clients[client_id]
-    consume_type, message_model = _known(consume_type, message_model)
+    consume_type, message_model = _known_to_rocketmq(consume_type, message_model)
     declared = consume_type or client.consume_type, message_model or client.message_model
     if declared == (client.consume_type, client.message_model):
         return False

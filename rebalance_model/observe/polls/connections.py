@@ -149,13 +149,13 @@ def fold_proxy(step: GroupStep, event: ProxyConnection) -> None:
     taken = _failed(view, event) if event.error is not None else _listed(view, event)
     before = state.proxies
     state.proxies = before | {event.proxy: taken}
-    if _known(view) != _known(taken):
+    if _compared_fields(view) != _compared_fields(taken):
         proxied.note_lists(step, before)
     if event.error is None:
         _drop_unlisted(step, event)
 
 
-def _known(view: ProxyView) -> tuple[object, ...]:
+def _compared_fields(view: ProxyView) -> tuple[object, ...]:
     return view.answers, view.clients, view.topics, view.error, view.unreadable
 
 

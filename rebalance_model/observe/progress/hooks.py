@@ -195,12 +195,12 @@ def _values(place: tuple[str, int], queue: HookQueueProgress, since: int) -> tup
 
 def _hook_lag(queue: HookQueueProgress, since: int) -> tuple[int | None, bool]:
     """Return the lag that a hook saw, and whether it is a lower bound: the newest offset was not seen since then."""
-    commit = _known(queue.commit_offset)
+    commit = _offset_or_none(queue.commit_offset)
     if queue.broker_offset >= 0 and queue.broker_offset_at > since:
         return behind_by(queue.broker_offset, commit), False
-    at_least = _known(max(queue.broker_offset, queue.pull_offset))
+    at_least = _offset_or_none(max(queue.broker_offset, queue.pull_offset))
     return behind_by(max(at_least, commit or 0), commit) if at_least is not None else None, True
 
 
-def _known(offset: int) -> int | None:
+def _offset_or_none(offset: int) -> int | None:
     return offset if offset >= 0 else None

@@ -48,7 +48,7 @@ def _near(path: str, info: ValidationInfo) -> str:
     return str(folder / Path(path).expanduser()) if path else path
 
 
-def _known(pattern: object) -> object:
+def _checked_code(pattern: object) -> object:
     if isinstance(pattern, str) and not any(fnmatchcase(code, pattern) for code in CODES):
         near = did_you_mean(pattern, CODES)
         raise ValueError(f"no incident code matches {pattern!r}" + (f": {near}" if near else ""))
@@ -73,7 +73,7 @@ def _secret(value: object) -> object:
 
 Span = Annotated[int, BeforeValidator(_span)]
 """A duration in milliseconds, written as 250ms, 90s, 30m, 2h or 1d."""
-Code = Annotated[str, BeforeValidator(_known)]
+Code = Annotated[str, BeforeValidator(_checked_code)]
 Hours = Annotated[tuple[Annotated[Times, BeforeValidator(lambda one: times(str(one)))], ...], BeforeValidator(_several)]
 Days = Annotated[
     tuple[Annotated[tuple[int, ...], BeforeValidator(lambda one: days(str(one)))], ...], BeforeValidator(_several)

@@ -154,7 +154,7 @@ class Dispatcher:
 
     def sent(self, delivery: Delivery, now: int) -> None:
         """Record that a channel accepted a message."""
-        self._all("SENT", delivery, now)
+        self._record_each("SENT", delivery, now)
 
     def failed(self, delivery: Delivery, reason: str, now: int, *, rejected: bool) -> None:
         """Record that a message failed: it is retried later, or given up after repeated rejections."""
@@ -163,7 +163,9 @@ class Dispatcher:
             return
         retry = self._config.retry
         pause = min(retry.longest, retry.first * 2 ** min(delivery.attempt - 1, 30))
-        self._all("FAILED", delivery, now, detail=reason, reason="REJECTED" if rejected else None, due=now + pause)
+        self._record_each(
+            "FAILED", delivery, now, detail=reason, reason="REJECTED" if rejected else None, due=now + pause
+        )
 
     def _resolved(self, transition: IncidentTransition, incident: TrackedIncident | None, now: int) -> None:
         notified = dict(incident.last_alert) if incident is not None else {}
@@ -228,7 +230,7 @@ class Dispatcher:
                 self._queue(transition, channel, "REMINDER", now, 0, last.severity, last.reminders + 1)
 
     def _give_up(self, delivery: Delivery, reason: str, now: int) -> None:
-        self._all("GIVEN_UP", delivery, now, detail=reason)
+        self._record_each("GIVEN_UP", delivery, now, detail=reason)
         queue = self.state.queues[delivery.channel]
         for incident_id in dict.fromkeys(alert.transition.incident_id for alert in delivery.alerts):
             if not queue.will_be_notified(incident_id):
@@ -263,7 +265,7 @@ class Dispatcher:
         self._step("QUEUED", channel, Alert(key=key, kind=kind, notified_severity=notified_severity,
                    transition=transition), now, due=now + wait_ms)  # fmt: skip
 
-    def _all(
+    def _record_each(
         self,
         step: Step,
         delivery: Delivery,

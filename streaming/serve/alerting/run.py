@@ -107,7 +107,7 @@ class Alerting:
                 self._on_round()
                 if memory.is_due():
                     give_back()
-                self._rest()
+                self._wait_for_work()
         finally:
             self._record(self._sender.close())
             if not self._failed:
@@ -225,7 +225,7 @@ class Alerting:
         self._due[what] = now + every_ms
         return True
 
-    def _rest(self) -> None:
+    def _wait_for_work(self) -> None:
         try:
             self._wake.get(timeout=self._config.poll / 1000)
             while True:

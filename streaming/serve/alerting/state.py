@@ -176,7 +176,7 @@ class AlertState:
     def apply(self, row: AlertDelivery) -> None:
         """Fold one row."""
         if row.step == "HELD" or row.channel is None:
-            self._held(row)
+            self._apply_held(row)
             return
         queue = self.queues.setdefault(row.channel, ChannelQueue())
         if row.step == "QUEUED":
@@ -214,7 +214,7 @@ class AlertState:
                     transition=msgspec.structs.replace(incident.last, severity=last.severity),
                 )
 
-    def _held(self, row: AlertDelivery) -> None:
+    def _apply_held(self, row: AlertDelivery) -> None:
         alert = _alert(row)
         if row.reason == "REBUILT" and row.related_id is not None:
             self._rename(row.related_id, alert)

@@ -117,7 +117,7 @@ class GroupPage:
     def lay_out(self) -> None:
         """Create the page and show it."""
         frame(self._name, [(gettext("Groups"), home_link()), (self._name, None)])
-        self._when = TimeBar(self._do)
+        self._when = TimeBar(self._set_time)
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("group_head")
         self._status = element("div", "visually-hidden", role="status")
@@ -222,7 +222,7 @@ class GroupPage:
         self._ends_now = self._ends_now or at is None
         await self._moved()
 
-    async def _do(self, word: str) -> None:
+    async def _set_time(self, word: str) -> None:
         what, _, value = word.partition(":")
         now = self._now()
         if what == "span":

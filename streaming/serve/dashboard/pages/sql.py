@@ -121,7 +121,7 @@ class SqlPage:
         begun = time.monotonic()
         try:
             context = copy_context()  # with the language
-            running = asyncio.get_running_loop().run_in_executor(_THREADS, context.run, self._found, self._query)
+            running = asyncio.get_running_loop().run_in_executor(_THREADS, context.run, self._run_query, self._query)
             self._answer, self._error = await running, ""
             self._status.text = _rows_and_time(self._answer.total, time.monotonic() - begun)
         except UserError as error:
@@ -134,7 +134,7 @@ class SqlPage:
                 ui.navigate.history.replace(sql_link(self._query))
             self._show()
 
-    def _found(self, query: str) -> KeptAnswer:
+    def _run_query(self, query: str) -> KeptAnswer:
         """Return the answer of a query, with its row in the audit trail.
 
         Raises:
