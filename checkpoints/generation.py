@@ -36,8 +36,7 @@ from checkpoints.manifest import (
     write_manifest,
 )
 from checkpoints.position import mend
-from checkpoints.spark_files import last_commits
-from checkpoints.state_files import follow, follow_itself, has_moved, mend_state
+from checkpoints.spark_files import follow, follow_itself, has_moved, last_commits, mend_state
 from checkpoints.table_schema import bring_up_to_date, commented_schema
 from schemas.meanings import meaning_of
 from schemas.tables import PARTITIONED_BY, TABLES

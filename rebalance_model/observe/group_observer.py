@@ -5,7 +5,7 @@ result. Events come in time order, and there is one clock (`engine.timeline`).
 
 One collector is followed at a time. Answers of another one are skipped until the followed one is silent, or has
 reported nothing of the group for `FOLLOW_INTERVALS` poll intervals. So two redundant collectors do no harm. All hooks
-are followed, each for its broker, beside the collector; see `corrections` for how both are combined.
+are followed, each for its broker, beside the collector; see `polls.connections` for how both are combined.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,8 +51,7 @@ from rebalance_model.observe.lost_group import note_lost
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.answers import fold_running_info
 from rebalance_model.observe.polls.connections import fold_connections, fold_proxy
-from rebalance_model.observe.polls.dead_letters import fold_dead_letters
-from rebalance_model.observe.polls.offsets import fold_stats
+from rebalance_model.observe.polls.offsets import fold_dead_letters, fold_stats
 from rebalance_model.observe.polls.rounds import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules import broker_name_shared

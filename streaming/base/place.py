@@ -10,7 +10,7 @@ from streaming.base.errors import SettingsError
 from streaming.base.secrets import secret_of
 
 if TYPE_CHECKING:  # a process that is given its place reads no settings, which takes a tenth of a second
-    from streaming.base.sections.storage import Storage
+    from streaming.base.sections.job import Storage
     from streaming.base.settings import Settings
 
 _REGION = "us-east-1"

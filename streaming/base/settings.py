@@ -26,10 +26,9 @@ from rebalance_model.observe.policy import Policy
 from streaming.base.errors import SettingsError
 from streaming.base.invalid import ended, of_msgspec, read_toml, sentence
 from streaming.base.sections.collector import Collector, Kafka, RocketMq, SourceSettings
-from streaming.base.sections.job import Job, Quality, spark_properties
+from streaming.base.sections.job import Job, Quality, Runtime, Storage, Tables, spark_properties
 from streaming.base.sections.lab import LabSettings
 from streaming.base.sections.reporting import Alerts, Log, Otlp
-from streaming.base.sections.storage import Runtime, Storage, Tables
 from streaming.base.sections.web import HealthPorts, Metrics, Web
 from streaming.base.terminal import CONFIG_VARIABLE
 

@@ -21,10 +21,9 @@ from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.base.terminal import command_line, visible
 from streaming.base.times import duration_ms, now_ms, written
-from streaming.cli.author import actor, author
 from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.interruption import end_in_time, wait_for_tables
-from streaming.cli.options import TableOrJsonOption, instant
+from streaming.cli.options import TableOrJsonOption, actor, author, instant
 from streaming.cli.output import print_table, screen, severity
 from streaming.queries import labels
 from streaming.queries.health import Severity
@@ -138,7 +137,7 @@ def run() -> None:
     """
     from streaming.serve.alerting.channels import open_channel
     from streaming.serve.alerting.config import load_alerts
-    from streaming.serve.alerting.ledger import claimed
+    from streaming.serve.alerting.follow import claimed
     from streaming.serve.alerting.render import Texts, asking
     from streaming.serve.alerting.run import Alerting
     from streaming.serve.web.probes import probes
@@ -261,7 +260,7 @@ def add(
     from fnmatch import fnmatchcase
 
     from streaming.serve.alerting.config import CODES
-    from streaming.serve.alerting.ledger import write_control
+    from streaming.serve.alerting.follow import write_control
     from streaming.serve.alerting.status import check_span
     from streaming.serve.operator_actions import recorded
 
@@ -298,7 +297,7 @@ def list_silences(*, output: TableOrJsonOption = "table") -> None:
 @silence_app.command()
 def end(name: Annotated[str, typer.Argument(metavar="ID", help="Id of the silence.")]) -> None:
     """End a silence now."""
-    from streaming.serve.alerting.ledger import write_control
+    from streaming.serve.alerting.follow import write_control
     from streaming.serve.alerting.status import controls
     from streaming.serve.operator_actions import recorded
 

@@ -12,7 +12,6 @@ from rich.text import Text
 from streaming.base.errors import UserError
 from streaming.base.terminal import command_line, group_argument, visible
 from streaming.base.times import now_ms, written
-from streaming.cli.author import actor
 from streaming.cli.grid import Grid, GridColumn, incident_grid
 from streaming.cli.options import (
     AtOption,
@@ -22,6 +21,7 @@ from streaming.cli.options import (
     Output,
     SinceOption,
     WatchOption,
+    actor,
     begin,
     instant,
 )

@@ -1,6 +1,8 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+import getpass
+import re
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -14,6 +16,7 @@ from streaming.base import times
 from streaming.base.times import instant_ms, now_ms
 
 if TYPE_CHECKING:
+    from streaming.serve.operator_actions import Actor
     from streaming.tables import ReadModel
 
 Format = Literal["table", "wide", "json", "csv", "yaml"]
@@ -131,3 +134,77 @@ def named(argument: str | None, option: str | None, what: str = "group") -> str:
     if (argument is None) == (option is None):
         raise typer.BadParameter(f"Specify one {what}, as an argument or with -{what[0]}.")
     return argument or option or ""
+
+
+_QUEUE = re.compile(r"(?:(?P<topic>[^@]+)@)?(?P<name>.+):(?P<queue_id>\d{1,9})", re.ASCII)
+"""A queue as TOPIC@BROKER:QUEUE, as BROKER:QUEUE or as TOPIC:QUEUE."""
+METAVAR = "[GROUP] [TOPIC] BROKER:QUEUE"
+HELP = "Queue; TOPIC@BROKER:QUEUE is also accepted, and TOPIC:QUEUE if one broker has the topic."
+
+
+class NamedQueue(NamedTuple):
+    """A queue as it was typed."""
+
+    group: str
+    topic: str | None
+    """None: ``name`` is the topic, and the broker is the one that has the queue."""
+    name: str
+    """The broker, or the topic."""
+    queue_id: int
+
+
+class QueueOfAnyGroup(NamedTuple):
+    """A queue as it was typed, without a group."""
+
+    topic: str
+    broker: str | None
+    """None: the one that has the queue."""
+    queue_id: int
+
+
+def parse_any_queue(
+    names: Sequence[str] | None, group: str | None, topic: str | None, example: str
+) -> NamedQueue | QueueOfAnyGroup:
+    """Return the queue that arguments and options name, perhaps without a group.
+
+    Args:
+        names: the arguments.
+        group: the option of the group.
+        topic: the option of the topic.
+        example: a valid command, for the error message.
+
+    Raises:
+        BadParameter: the queue is missing, or too much is given.
+    """
+    given = list(names or ())
+    queue = _QUEUE.fullmatch(given.pop()) if given else None
+    if queue is None:
+        raise typer.BadParameter(f"Specify the queue last, as BROKER:QUEUE: {example}")
+    if topic is not None and queue["topic"] not in {None, topic}:
+        raise typer.BadParameter(f"Specify one topic: {queue['topic']} or {topic}.")
+    named_topic, queue_id = queue["topic"] or topic, int(queue["queue_id"])
+    if not given and group is None:
+        if named_topic is not None:
+            return QueueOfAnyGroup(named_topic, queue["name"], queue_id)
+        return QueueOfAnyGroup(queue["name"], None, queue_id)
+    wanted_topic = named_topic or (given.pop() if len(given) > (group is None) else None)
+    wanted_group = group or given.pop()
+    if given:
+        raise typer.BadParameter(f"Specify group, topic and queue: {example}")
+    return NamedQueue(wanted_group, wanted_topic, queue["name"], queue_id)
+
+
+def author() -> str:
+    """Return the name of the user who runs this command; empty if the system has none for the user id."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def actor(name: str | None = None) -> "Actor":
+    """Return who does something by a command: the system's user, under a name of its own or a given one."""
+    from streaming.serve.operator_actions import Actor
+
+    user = author()
+    return Actor(user, user if name is None else name, "CLI")

@@ -9,20 +9,23 @@ from rich.text import Text
 
 from streaming.cli.grid import Grid, incident_grid
 from streaming.cli.options import (
+    HELP,
+    METAVAR,
     AtOption,
     ClusterOption,
     EveryOption,
     FormatOption,
     GroupOption,
     Output,
+    QueueOfAnyGroup,
     SinceOption,
     TopicOption,
     WatchOption,
     begin,
     instant,
+    parse_any_queue,
 )
 from streaming.cli.output import AsOf, present, section
-from streaming.cli.queue_name import HELP, METAVAR, QueueOfAnyGroup, parse_any_queue
 from streaming.queries import labels
 from streaming.queries.columns import INTERVAL, OBSERVATION, QUEUE
 from streaming.queries.columns.column import Context

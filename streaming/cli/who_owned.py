@@ -13,17 +13,20 @@ from streaming.base.terminal import visible
 from streaming.base.times import now_ms
 from streaming.cli.grid import Cell, Grid, GridColumn
 from streaming.cli.options import (
+    HELP,
+    METAVAR,
     AtOption,
     ClusterOption,
     Format,
     FormatOption,
     GroupOption,
     Output,
+    QueueOfAnyGroup,
     TopicOption,
     instant,
+    parse_any_queue,
 )
 from streaming.cli.output import AsOf, present
-from streaming.cli.queue_name import HELP, METAVAR, QueueOfAnyGroup, parse_any_queue
 from streaming.queries import labels
 from streaming.queries.columns.column import SHORT_ID
 from streaming.queries.health import WithoutOwner

@@ -2,7 +2,7 @@
 
 Only Spark writes the form of its state store. So the operator runs for one batch without a row, under a checkpoint of
 its own; what that leaves becomes the version with which the next batch begins. The rows continue from the seeds of a
-rebuild (`streaming.pipeline.rebuild.seed`).
+rebuild (`streaming.pipeline.rebuild.folder`).
 """
 
 import shutil
@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 
 from checkpoints.manifest import Basis
-from checkpoints.spark_files import checksum_of, remove
-from checkpoints.state_files import STATE, version_of_state
+from checkpoints.spark_files import STATE, checksum_of, remove, version_of_state
 from streaming.pipeline.operator import effects_of
 
 _AS_SNAPSHOTS = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}

@@ -25,7 +25,7 @@ from checkpoints.generation import check_log, claimed
 from checkpoints.lease import Lease, LeaseLostError
 from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, read_manifest
 from checkpoints.quality import QualityStop
-from checkpoints.state_files import check_state
+from checkpoints.spark_files import check_state
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UserError

@@ -35,7 +35,7 @@ from streaming.base.process import without_collection
 from streaming.log.files import position_of
 from streaming.pipeline.chunks import CHUNK_SCHEMA, Chunk, ChunkedGroups, ShardPosition
 from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table, rejected
-from streaming.pipeline.rebuild.seed import read_seed
+from streaming.pipeline.rebuild.folder import read_seed
 
 _LOG = logging.getLogger(__name__)
 """The log of a Python worker: it writes warnings to standard error, which is Spark's log in the runtime root."""
@@ -71,7 +71,7 @@ def effects_of(
         partitions: the log's number of shards; a row of a higher shard stops the job.
         state_partitions: Spark's number of state partitions.
         keyed: whether the transport has keys (Kafka) or not (files).
-        seeds: the states that the last rebuild made, see `streaming.pipeline.rebuild.seed`; None: no rebuild.
+        seeds: the states that the last rebuild made, see `streaming.pipeline.rebuild.folder`; None: no rebuild.
     """
     keys = shard_keys(log.sparkSession, partitions, state_partitions)
     beyond = F.format_string(

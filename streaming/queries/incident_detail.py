@@ -15,7 +15,7 @@ from streaming.base.limits import REMARK_CHARACTERS
 from streaming.base.statements import statements_of, with_parts
 from streaming.base.times import now_ms
 from streaming.queries import labels
-from streaming.queries.commands import commands_of
+from streaming.queries.evidence import commands_of
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import last_group_state
 from streaming.queries.health import WithoutOwner

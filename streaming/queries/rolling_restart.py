@@ -19,13 +19,12 @@ from streaming.base.errors import UserError
 from streaming.base.language import gettext
 from streaming.queries import labels, ownership
 from streaming.queries.group_at import GroupAt
-from streaming.queries.group_strategies import own_name, strategies_of
 from streaming.queries.groups import read_group
 from streaming.queries.ownership import refuse_broadcasting
 from streaming.queries.plan import MoveCost, move_cost
 from streaming.queries.present import policy_of, present
 from streaming.queries.results import QueryResult
-from streaming.queries.what_if import silence, warnings_of
+from streaming.queries.what_if import own_name, silence, strategies_of, warnings_of
 from streaming.tables.reader import ReadModel
 
 _WORK = 2_500_000

@@ -25,11 +25,10 @@ from streaming.base.place import Place, root_of
 from streaming.tables.catalog import FUNCTIONS, VIEWS, definition_meaning, names_in, tables_in
 from streaming.tables.database import CTRL_C, connected, interruptible
 from streaming.tables.delta import is_delta_at
-from streaming.tables.duckdb_views import define, define_times, with_epoch_ms
 from streaming.tables.files import select
 from streaming.tables.folder import folder_at
 from streaming.tables.guard import Guard, meant, relation_columns
-from streaming.tables.table import SCHEMA, TableView
+from streaming.tables.table import SCHEMA, TableView, define, define_times, with_epoch_ms
 from streaming.tables.unreadable import cause, damaged
 
 if TYPE_CHECKING:

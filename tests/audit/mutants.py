@@ -17,7 +17,7 @@ from streaming.queries import clients
 from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
-from streaming.tables import duckdb_views
+from streaming.tables import table
 from tests.audit.answers import Api
 from tests.support.served import answering
 
@@ -74,14 +74,14 @@ def _refused_commits(patch: pytest.MonkeyPatch) -> None:
 
 def _in_sql(was: str, becomes: str) -> Callable[[pytest.MonkeyPatch], None]:
     def put_in(patch: pytest.MonkeyPatch) -> None:
-        defined = duckdb_views.definitions
+        defined = table.definitions
 
         def changed(words):
             for one in defined(words):
                 assert one.name != SQL or was in one.sql
                 yield one._replace(sql=one.sql.replace(was, becomes)) if one.name == SQL else one
 
-        patch.setattr(duckdb_views, "definitions", changed)
+        patch.setattr(table, "definitions", changed)
 
     return put_in
 

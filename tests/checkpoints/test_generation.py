@@ -9,8 +9,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from checkpoints.generation import claimed, verify
 from checkpoints.manifest import ARCHIVE, MANIFEST, OPERATOR, PROPERTY, QUERY_TABLES, Basis, app_id, read_manifest
-from checkpoints.spark_files import note_last_commits
-from checkpoints.state_files import follow_itself
+from checkpoints.spark_files import follow_itself, note_last_commits
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from schemas.arrow import arrow_schema

@@ -11,8 +11,7 @@ import zlib
 import pytest
 
 from checkpoints.position import mend, position_of_query
-from checkpoints.spark_files import checksum_of, is_as_written
-from checkpoints.state_files import check_state, mend_state, torn_state
+from checkpoints.spark_files import check_state, checksum_of, is_as_written, mend_state, torn_state
 from streaming.base.errors import UserError
 from tests.upgrade.root import HERE, unpack
 

@@ -20,7 +20,7 @@ from streaming.cli import main
 from streaming.queries.group_at import find_group
 from streaming.queries.ownership import who_owned
 from streaming.tables import ReadModel
-from streaming.tables.duckdb_views import register
+from streaming.tables.table import register
 from tests.docs.source import ROOT
 from tests.support.plain import as_json
 from tests.support.tables import append_rows, make_tables, small_row

@@ -13,8 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalance_model.observe.effects import IncidentTransition
-from streaming.serve.alerting.follow import Follower
-from streaming.serve.alerting.ledger import Ledger
+from streaming.serve.alerting.follow import Follower, Ledger
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
 from tests.support.alerting import append_transitions, required_messages, transition

@@ -22,7 +22,7 @@ from streaming.cli import main
 from streaming.log.rows import encode
 from streaming.pipeline.archive_rows import LogRow
 from streaming.pipeline.backtest import BacktestPeriod, BacktestResult, IncidentPeriod, backtest, last_time
-from streaming.serve.alerting.ledger import write_control
+from streaming.serve.alerting.follow import write_control
 from streaming.tables import ReadModel
 from tests.core.test_shard import LOG
 from tests.support.folding import folded

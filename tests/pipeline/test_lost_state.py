@@ -21,8 +21,7 @@ from streaming.log.rows import publish
 from streaming.pipeline import job
 from streaming.pipeline.chunks import Chunk, ChunkedGroups, ShardPosition
 from streaming.pipeline.operator import continued, fold, lost_row
-from streaming.pipeline.rebuild.folder import Folder
-from streaming.pipeline.rebuild.seed import Seed, write_seed
+from streaming.pipeline.rebuild.folder import Folder, Seed, write_seed
 from tests.support.plain import as_json, derived_rows, rows_of
 from tests.support.tables import read_rows
 from tests.support.telemetry import CLUSTER, telemetry

@@ -6,7 +6,7 @@ from schemas.rows import AlertControl
 from streaming.queries.groups import groups
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import folded, incidents
-from streaming.serve.alerting.ledger import write_control
+from streaming.serve.alerting.follow import write_control
 from streaming.tables.reader import ReadModel
 from tests.support.alerting import NOW, append_transitions, transition
 from tests.support.tables import append, make_tables

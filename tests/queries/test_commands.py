@@ -7,7 +7,7 @@ import pytest
 
 from rebalance_model.observe.rules.registry import RULES
 from rebalance_model.observe.rules.rule import Inspection
-from streaming.queries.commands import commands_from
+from streaming.queries.evidence import commands_from
 
 ROW = {
     "code": "ORDERED_QUEUE_STUCK", "sub_cause": "SUSPEND_LOOP", "group": "orders-group", "topic": "Orders",

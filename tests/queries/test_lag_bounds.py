@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from streaming.queries.group_at import find_group
 from streaming.queries.lag import lag
-from streaming.serve.dashboard.charts.lag_chart import lines_of
+from streaming.serve.dashboard.charts.trends import lines_of
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import HOUR, MINUTE, NOW, gaps
 from tests.support.story import Story

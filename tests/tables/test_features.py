@@ -19,8 +19,8 @@ from streaming.serve.metrics.pipeline import Sizes
 from streaming.tables import ReadModel
 from streaming.tables.append import append
 from streaming.tables.delta import READ, WRITTEN
-from streaming.tables.duckdb_views import register
 from streaming.tables.maintenance import Limits, maintain
+from streaming.tables.table import register
 from tests.support.basis import BASIS
 from tests.support.features import LISTED, READER, raise_protocol
 from tests.support.tables import append_rows, small_row

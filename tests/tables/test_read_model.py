@@ -19,8 +19,8 @@ from schemas.tables import ADDED
 from streaming.base.errors import NotReadyError, UserError
 from streaming.tables import ReadModel
 from streaming.tables.catalog import FUNCTIONS, VIEWS
-from streaming.tables.duckdb_views import register as register_in_duckdb
 from streaming.tables.observations import SEEN
+from streaming.tables.table import register as register_in_duckdb
 from tests.support.folding import folded
 from tests.support.story import Story, forgotten, log, orders
 from tests.support.tables import accepted, append, append_rows, archive, make_tables, selected, small_row

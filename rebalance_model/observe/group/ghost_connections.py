@@ -23,7 +23,8 @@ from rebalance_model.entities import MessageQueue, java_order, queue_order
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.facts.group_facts import list_view
 from rebalance_model.observe.facts.interests import TOPICS_MAX
-from rebalance_model.observe.state import BrokerView, GroupState, HookView, QueueState
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import BrokerView, GroupState, HookView, QueueState, RefusedHeartbeats
 from rebalance_model.observe.step import GroupStep
 
 CHANNEL_TIMEOUT = BrokerConfig().channel_expired_timeout
@@ -144,3 +145,24 @@ def _by_polls(step: GroupStep, view: BrokerView, client_id: str, channels: list[
     if len(dead) < len(channels) - 1:
         return Ghost(client_id, tuple(sorted(channels)), "", None, dropped_by)
     return Ghost(client_id, dead, next(c for c in channels if since[c] == newest), None, dropped_by)
+
+
+def note(hook: HookView, client_id: str, code: int, now: int) -> None:
+    """Record a heartbeat that the broker did not take: refused with a code, or 0 of a group that it skips."""
+    refused = hook.refused_heartbeats.setdefault(client_id, RefusedHeartbeats(code, now, now))
+    refused.code, refused.last = code, now
+    refused.count += 1
+
+
+def note_skipped(hook: HookView, view: BrokerView, asked: int) -> None:
+    """Record that the broker ignores the group in heartbeats: one was sent, and the broker has no member."""
+    for info in view.info.channel_info_table.values():
+        if info.last_update_timestamp < asked:
+            hook.skips_group = True
+            note(hook, info.client_id, 0, info.last_update_timestamp)
+
+
+def find_refused(hook: HookView, client_id: str, now: int, policy: Policy) -> RefusedHeartbeats | None:
+    """Return a client's refused heartbeats; None if it has none, or sends none any more."""
+    refused = hook.refused_heartbeats.get(client_id)
+    return refused if refused is not None and now - refused.last <= 2 * policy.heartbeat_broker_interval else None

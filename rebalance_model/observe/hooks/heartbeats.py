@@ -8,7 +8,7 @@ an interval or more after the one before on that channel, with one on the other 
 from collections.abc import Collection
 
 from rebalance_model.observe.events import HeartBeat
-from rebalance_model.observe.group import refused_heartbeats
+from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.ghost_connections import CHANNEL_TIMEOUT
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.policy import Policy
@@ -50,7 +50,7 @@ def note_empty_list(hook: HookView, view: BrokerView, channel: str, asked: int) 
         return
     if asked - caller.last_update_timestamp > CHANNEL_TIMEOUT:
         return
-    refused_heartbeats.note_skipped(hook, view, asked)
+    ghost_connections.note_skipped(hook, view, asked)
 
 
 def note_listed(hook: HookView, client_ids: Collection[str], now: int) -> None:

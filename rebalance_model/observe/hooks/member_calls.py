@@ -15,7 +15,7 @@ from rebalance_model.broker.broker_config import SUCCESS, SYSTEM_ERROR
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
 from rebalance_model.observe.events import GetConsumerListByGroup, HeartBeat, UnregisterClient
-from rebalance_model.observe.group import causes, ghost_connections, member_types, ownership, refused_heartbeats
+from rebalance_model.observe.group import causes, ghost_connections, member_types, ownership
 from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.group.ghost_connections import (
     CHANNEL_EXPIRED,
@@ -92,7 +92,7 @@ def _manager(view: BrokerView, group: str) -> ConsumerManager:
 def fold_heartbeat(step: GroupStep, view: BrokerView, hook: HookView, event: HeartBeat) -> None:
     """Fold a heartbeat: its client is a member, with what it declares."""
     if event.code != SUCCESS or hook.skips_group:
-        refused_heartbeats.note(hook, event.client_id, event.code, event.time)
+        ghost_connections.note(hook, event.client_id, event.code, event.time)
         step.clients_to_judge[event.client_id] = None
         return
     if hook.refused_heartbeats.pop(event.client_id, None) is not None:

@@ -25,7 +25,7 @@ from rebalance_model.observe.group import (
     skipped,
 )
 from rebalance_model.observe.group.expectation import declared_basis, expect
-from rebalance_model.observe.polls import clock_skew, offsets, rounds
+from rebalance_model.observe.polls import offsets, rounds
 from rebalance_model.observe.state import BROADCASTING, ClientView, GroupState, PopTarget, ProcessQueueView, QueueState
 from rebalance_model.observe.step import GroupStep
 
@@ -152,7 +152,7 @@ def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientVi
     """Bring the view of a client to an answer that repeats the one before, in place."""
     counts, listed = rounds.counts_messages(client.language), event.queues or ()
     newest = newest_stamp(listed, ())
-    client.skew = clock_skew.bounds(client, newest, event.time)
+    client.skew = offsets.bounds(client, newest, event.time)
     client.asked_before, client.client_now = client.asked_at_answer, newest
     client.asked = client.asked_at_answer = event.asked
     client.answered, client.unanswered_since, client.discovered = event.time, 0, False
@@ -341,7 +341,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupSta
         full=full,
         full_since=(former.full_since or event.time) if full else 0,
         unacked=_unacked(event),
-        skew=clock_skew.bounds(client, newest, event.time),
+        skew=offsets.bounds(client, newest, event.time),
         heartbeat_subscriptions=former.heartbeat_subscriptions,
         subscriptions_observed_at=former.subscriptions_observed_at,
         queues=former_queues | queues if event.incomplete else queues,

@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
 from rebalance_model.observe.events import UNREADABLE, ConsumerConnection, ProxyConnection
-from rebalance_model.observe.group import ownership, proxied, refused_heartbeats
+from rebalance_model.observe.group import ghost_connections, ownership, proxied
 from rebalance_model.observe.group.ghost_connections import name_channel, subscription_table
 from rebalance_model.observe.group.membership import Before, expect_again, follow
 from rebalance_model.observe.state import UNANSWERED_POLLS, BrokerView, HookView, ListedClient, ProxyView
@@ -216,7 +216,7 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
         view.unanswered = 0
         step.brokers_to_judge[event.broker] = None
     if event.is_created is False and view is not None and view.hook is not None:
-        refused_heartbeats.note_skipped(view.hook, view, event.asked)
+        ghost_connections.note_skipped(view.hook, view, event.asked)
     if view is None or view.failing or polled != view.info:
         step.changed("REPORT")
         _take_answer(step, event, polled, view)

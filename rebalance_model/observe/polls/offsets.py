@@ -8,24 +8,164 @@ Count by polls the messages that come back to consumers that pop: each is stored
 A broker stores a message there that was refused, or was not acknowledged in time, once its invisible time is over. From
 offsets alone the two can't be distinguished. The topic that classic consumers send messages back to, ``%RETRY%group``,
 is another one.
+
+Track lag over a window of answers, and the usual rates to compare with.
+
+No fixed number of messages defines a high lag: each queue is compared with itself. Its lag is rising since the answer
+after which it has been higher each time, and has not fallen; a constant lag is not rising. The usual rates of
+production and consumption are measured over at least a whole window without such a rise.
+
+Fold the offsets of a group's dead-letter topic (GET_TOPIC_STATS_INFO): has it got messages since the last answer?
+
+The first answer of a broker is where counting begins. A lower offset than before means that the topic was deleted, or
+that the broker has lost messages: counting begins again there. A slave may be behind its master, so a lower offset of
+a slave means nothing.
 """
 
-from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
-from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX, MessageQueue, bounded
+from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo, TopicStats
 from rebalance_model.observe.group import deleted_group, ended_queues, jumps, skipped
-from rebalance_model.observe.polls import clock_skew, lag_trend
+from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     BrokerView,
+    ClientView,
     FallenBack,
     HookQueueView,
+    LagTrend,
     NewestFall,
     PolledReturns,
     Pops,
     QueueState,
     popped_queues,
 )
+from rebalance_model.observe.state.clocks import Bounds
+from rebalance_model.observe.state.group import DeadLetters, added
 from rebalance_model.observe.state.popped_queues import popped_topic
 from rebalance_model.observe.step import GroupStep
+
+
+def bounds(former: ClientView | None, newest: int, answered: int) -> Bounds | None:
+    """Return the bounds of the client's clock minus the collector's, milliseconds; None: unknown.
+
+    Args:
+        former: the client's former view.
+        newest: the newest stamp in its answer, by its clock.
+        answered: when that answer came, by the collector's clock.
+    """
+    if former is None or not former.client_now or newest <= former.client_now:
+        return former.skew if former is not None else None
+    return narrowed(former.skew, newest - answered, newest - former.asked_at_answer)
+
+
+def narrowed(former: Bounds | None, low: int, high: int) -> Bounds:
+    """Return the intersection of two bounds; if it is empty, the bounds of the later answer."""
+    if former is not None and max(low, former[0]) <= min(high, former[1]):
+        return max(low, former[0]), min(high, former[1])
+    return low, high
+
+
+_MASTER = 0
+_QUEUE = 0
+"""A broker writes to this queue only, however many the topic has (AbstractSendMessageProcessor.DLQ_NUMS_PER_GROUP)."""
+
+
+def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
+    """Compare the broker's offset with that of its answer before; an answer without a topic means offset 0."""
+    step.changed("REPORT")
+    if event.queues is None or event.topic != f"{DEAD_LETTER_TOPIC_PREFIX}{event.group}":
+        return
+    state, broker = step.state, event.broker
+    row = next((one for one in event.queues if one.mq.queue_id == _QUEUE), None)
+    low, high = (row.min_offset, row.max_offset) if row is not None else (0, 0)
+    letters = state.dead_letters.get(broker)
+    if letters is not None and (
+        event.asked < letters.asked or (high < letters.max_offset and event.broker_id != _MASTER)
+    ):
+        return
+    growing = added(state.dead_letters, step.policy.dead_letters_clear_after)
+    _forget_brokers(step)
+    if growing:
+        step.changed("DEAD_LETTERS")
+    if letters is None:
+        state.dead_letters[broker] = DeadLetters(event.asked, step.now, low, high)
+        return
+    if high > letters.max_offset:
+        step.changed("DEAD_LETTERS")
+        if not growing:
+            for one in state.dead_letters.values():
+                one.added = 0
+        if not letters.added:
+            letters.first_offset, letters.added_after = letters.max_offset, letters.asked
+        letters.added = bounded(letters.added + high - letters.max_offset)
+        letters.last_added_at = step.now
+    elif high < letters.max_offset:
+        letters.first_offset = high
+    letters.asked, letters.time, letters.min_offset, letters.max_offset = event.asked, step.now, low, high
+
+
+def _forget_brokers(step: GroupStep) -> None:
+    """Forget brokers that have not answered for so long that they are gone."""
+    known = step.state.dead_letters
+    for broker in [name for name, one in known.items() if step.now - one.time > step.policy.group_memory]:
+        del known[broker]
+
+
+HOUR = 3_600_000
+STEPS = 4
+"""Growing lag reaches another maximum in each of this many parts of a window."""
+
+
+def note_lag(queue: QueueState, lag_before: int | None, lag: int | None, *, covered: bool, policy: Policy) -> None:
+    """Process an answer of the broker, which is already applied to the queue.
+
+    Its lag was ``lag_before`` (messages) in the answer before; ``covered`` if nothing is missing between the two.
+    """
+    now, broker, trend = queue.stats_at, queue.broker_offset, queue.lag_trend
+    if lag is None or broker is None:
+        return
+    commit = broker - lag
+    if trend is None or not covered or lag_before is None:
+        usual = (trend.produced, trend.consumed) if trend is not None else (None, None)
+        queue.lag_trend = LagTrend(now, commit, broker, now, commit, broker, lag, now, *usual)
+    elif lag < lag_before or lag <= trend.rising_broker - trend.rising_commit:
+        if max(now - trend.at, now - trend.rising_since) >= policy.lag_growth_window:
+            _measure(trend, now, commit, broker, policy)
+        trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
+        trend.top, trend.top_at = lag, now
+    elif lag > trend.top:
+        if now - trend.top_at > policy.lag_growth_window // STEPS:  # it was constant: this is another rise
+            trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
+        trend.top, trend.top_at = lag, now
+
+
+def is_growing(queue: QueueState, policy: Policy) -> bool:
+    """Return whether lag has grown in a full window, to its end, and never fell in it."""
+    trend, window = queue.lag_trend, policy.lag_growth_window
+    if trend is None or queue.stats_at - trend.rising_since < window:
+        return False
+    return queue.stats_at - trend.top_at <= window // STEPS
+
+
+def of_late(queue: QueueState) -> tuple[int, int]:
+    """Return the messages per hour that were produced and consumed while lag has been rising."""
+    trend, now = queue.lag_trend, queue.stats_at
+    if trend is None or now <= trend.rising_since:
+        return 0, 0
+    hours = (now - trend.rising_since) / HOUR
+    produced, consumed = queue.broker_offset or 0, queue.position or 0
+    return round((produced - trend.rising_broker) / hours), round((consumed - trend.rising_commit) / hours)
+
+
+def _measure(trend: LagTrend, now: int, commit: int, broker: int, policy: Policy) -> None:
+    """End a measuring period when lag stops rising: it yields the usual rates, unless lag had risen for long."""
+    span = now - trend.at
+    had_risen = now - trend.rising_since > policy.lag_growth_window
+    if span >= policy.lag_growth_window > 0 and not had_risen:
+        trend.produced = bounded((broker - trend.broker) * HOUR // span)
+        trend.consumed = bounded((commit - trend.commit) * HOUR // span)
+    if span >= policy.lag_growth_window or had_risen:
+        trend.at, trend.commit, trend.broker = now, commit, broker
+
 
 AGAIN_WITHIN = 130_000
 """Messages come back again and again if the next one comes within this time: a message that is refused for the fourth
@@ -97,7 +237,7 @@ def _note_of_broker(step: GroupStep, view: BrokerView, event: ConsumeStats, stor
         step.changed("REPORT")
     if event.queues is not None:
         view.stats_asked = max(asked_before, event.asked)
-        skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
+        skew = narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
         if skew != view.skew:
             view.skew = skew
             step.brokers_to_judge[event.broker] = None
@@ -213,7 +353,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
         _note_behind(queue.hook_view, info, event.time)
     queue.commit_known = queue.commit_known or info.consumer_offset > 0 or _is_read_from_start(step, info.mq)
     waits = queue.lag
-    lag_trend.note(queue, waited, waits, covered=covered, policy=step.policy)
+    note_lag(queue, waited, waits, covered=covered, policy=step.policy)
     if advanced or fell or not waited or not waits:
         queue.stalled_ms = 0
     elif covered:

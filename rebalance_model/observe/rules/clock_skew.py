@@ -1,7 +1,7 @@
 """CLOCK_SKEW: the clock of a client or a broker differs from the collector's, or that of a source was set.
 
 A broker's clock is measured from broadcasts (`clocks`), and the incident is about the cluster. Where no
-broadcast measures it, and for a client, timestamps in answers to one group show it (`polls.clock_skew`). A collector or
+broadcast measures it, and for a client, timestamps in answers to one group show it (`polls.offsets`). A collector or
 a hook reports itself that the clock of its host was set (CLOCK_STEP): the times before that were wrong.
 
 Effects: if a client's clock is slow, the broker keeps its older subscription. If a broker's clock is off, messages are

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import retaken
-from rebalance_model.observe.polls import lag_trend
+from rebalance_model.observe.polls import offsets
 from rebalance_model.observe.rules import concerns, filtered
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import QueueState
@@ -28,9 +28,9 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return None
     if trend.rising_since == step.now:
         return CLEAR
-    if lag_trend.is_growing(queue, step.policy) and filtered.is_filtered(step, q):
+    if offsets.is_growing(queue, step.policy) and filtered.is_filtered(step, q):
         return CLEAR  # nothing waits
-    if not lag_trend.is_growing(queue, step.policy) or _is_read_between_commits(step, q):
+    if not offsets.is_growing(queue, step.policy) or _is_read_between_commits(step, q):
         return None
     return Holds("warning", _sub_cause(step, q, queue), queue.owner)
 
@@ -46,7 +46,7 @@ def _is_read_between_commits(step: GroupStep, q: QueueFacts) -> bool:
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the lag, its growth and the time it took, and the recent rates beside the usual ones."""
     queue = q.queue
-    produced, consumed = lag_trend.of_late(queue)
+    produced, consumed = offsets.of_late(queue)
     trend = queue.lag_trend
     return {
         "owner": queue.owner,
@@ -65,7 +65,7 @@ def _sub_cause(step: GroupStep, q: QueueFacts, queue: QueueState) -> SubCause:
     episode, trend = step.state.episode, queue.lag_trend
     if episode is not None and q.mq in episode.moves and not retaken.is_again(step, q):
         return "REBALANCE_PAUSE"
-    produced, consumed = lag_trend.of_late(queue)
+    produced, consumed = offsets.of_late(queue)
     is_known = not step.facts.mute or q.hook is not None  # otherwise its owner is unknown, not absent
     divided = step.facts.is_divided and is_known and q.mq.topic not in step.facts.popped
     if queue.owner is None and (divided or not (step.state.members or consumed)):

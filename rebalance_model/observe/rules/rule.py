@@ -72,7 +72,7 @@ StepT = TypeVar("StepT", GroupStep, ClusterStep)
 
 
 Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BROKERS", "DEAD_LETTERS", "ROUTES"]
-"""What to look at in the cluster itself; `streaming.queries.commands` has the command for each.
+"""What to look at in the cluster itself; `streaming.queries.evidence` has the command for each.
 
 - THREADS: the state and the threads of the incident's client.
 - MESSAGE: the message at the queue's committed offset.

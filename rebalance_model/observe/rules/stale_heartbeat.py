@@ -14,7 +14,7 @@ list of groups, and opens after two intervals: a heartbeat may be what creates t
 
 from collections.abc import Collection, Iterator
 
-from rebalance_model.observe.group import deleted_group, refused_heartbeats
+from rebalance_model.observe.group import deleted_group, ghost_connections
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
@@ -114,7 +114,7 @@ def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] |
     """Return the broker that does not take the client's heartbeats, and since when; None if there is none."""
     for broker, view in step.state.views.items():
         hook = step.live_hook(view)
-        refused = refused_heartbeats.find(hook, client_id, step.now, step.policy) if hook is not None else None
+        refused = ghost_connections.find_refused(hook, client_id, step.now, step.policy) if hook is not None else None
         if refused is not None:
             return broker, refused
     return None

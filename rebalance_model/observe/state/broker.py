@@ -68,7 +68,7 @@ class HookView(msgspec.Struct, array_like=True):
     expected_back_until: dict[str, int] = {}
     """Members from before the broker's restart that have not come back, and until when they are expected."""
     unconfirmed_differences: tuple[str, ...] = ()
-    """The differences that the last poll showed; see `corrections`."""
+    """The differences that the last poll showed; see `polls.connections`."""
     heartbeats: dict[str, Heartbeats] = {}
     """The heartbeats of each member, by client id."""
     lost_locks: dict[MessageQueue, LockEntry] = {}

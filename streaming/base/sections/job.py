@@ -1,9 +1,10 @@
 """The settings of the streaming job and of its quality gate."""
 
 import re
+from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from streaming.base.sections.section import Section
 
@@ -61,3 +62,79 @@ class Quality(Section):
     """A folder; empty: only the suites of the program."""
     optional: tuple[str, ...]
     """The optional suites of the program that are switched on."""
+
+
+_NOT_IN_PATHS = re.compile(r"[][\\^|{}*?,\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
+"""What can't be in the path of a root: delta-rs decodes a path twice and parses it as a URL; Spark takes the folders of
+its jars for patterns, and commas for the ends of names."""
+
+
+class Runtime(Section):
+    """The folders of all files that are created at run time."""
+
+    root: Path
+    jars: Path
+    """The folder of the jars."""
+
+    @field_validator("root")
+    @classmethod
+    def _absolute(cls, root: Path) -> Path:
+        absolute = root.expanduser().resolve()
+        if found := _NOT_IN_PATHS.search(str(absolute)):
+            msg = f"Spark and Delta can't use a folder with {found[0]!r} in its path: choose another one"
+            raise ValueError(msg)
+        return absolute
+
+    @field_validator("jars", mode="before")
+    @classmethod
+    def _under_root(cls, jars: object, info: ValidationInfo) -> object:
+        if not isinstance(jars, str | Path):
+            return jars  # refused as no path
+        return Path(jars).expanduser().resolve() if str(jars) else info.data.get("root", Path()) / "jars"
+
+    @property
+    def tables(self) -> Path:
+        """The Delta tables."""
+        return self.root / "tables"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The streaming checkpoints."""
+        return self.root / "checkpoints"
+
+    @property
+    def lab(self) -> Path:
+        """The lab's servers, logs and pids."""
+        return self.root / "lab"
+
+
+class Storage(Section):
+    """The place of tables and Spark's checkpoints, if not below the root."""
+
+    tables: str = Field(pattern=r"^(s3://[^/\s]+(/\S*)?)?$")
+    checkpoints: str = Field(pattern=r"^((s3a|hdfs)://[^/\s]+(/\S*)?)?$")
+    endpoint: str = Field(pattern=r"^(https?://[^/\s]+)?$")
+    region: str
+    path_style: bool
+    access_key: str
+    secret_key: SecretStr
+    secret_key_file: str
+    session_token: SecretStr
+    session_token_file: str
+    cache_gb: float = Field(gt=0)
+    options: dict[str, str] = Field(repr=False)
+    """Further options of delta-rs's client; any of them may be secret."""
+
+
+class Tables(Section):
+    """The days for which `maintain` keeps the progress series, and for which former versions of all tables stay."""
+
+    versions_days: int = Field(ge=1)
+    progress_days: int = Field(ge=1)
+    progress_minute_days: int = Field(ge=1)
+    progress_5min_days: int = Field(ge=1)
+
+    def kept_days(self, table: str) -> int | None:
+        """Return how many days of a progress table are kept; None for other tables."""
+        days: int | None = getattr(self, f"{table.removeprefix('queue_')}_days", None)
+        return days

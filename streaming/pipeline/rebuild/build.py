@@ -28,9 +28,8 @@ from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.pipeline.archive_rows import batches, decoded
-from streaming.pipeline.rebuild.folder import Folder, Ready
+from streaming.pipeline.rebuild.folder import Folder, Ready, Seed, write_seed
 from streaming.pipeline.rebuild.rows import RowFiles, keep_older, last_seq_of
-from streaming.pipeline.rebuild.seed import Seed, write_seed
 from streaming.tables import ReadModel
 from streaming.tables.files import literal
 

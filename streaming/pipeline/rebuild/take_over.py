@@ -10,7 +10,7 @@ import structlog
 from checkpoints.generation import complete_swap, decide_swap
 from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, Swap, read_manifest
 from checkpoints.position import position_of_query
-from checkpoints.state_files import torn_state
+from checkpoints.spark_files import torn_state
 from checkpoints.swap import copy_rows, copy_tree
 from rebalance_model.observe.group_store import KEY_PREFIX
 from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
@@ -20,9 +20,8 @@ from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
 from streaming.base.place import Place
 from streaming.pipeline.rebuild.build import ArchivedPartition, require_manifest
-from streaming.pipeline.rebuild.folder import MANIFEST, Folder, Ready
+from streaming.pipeline.rebuild.folder import MANIFEST, Folder, Ready, Seed, read_seed, write_seed
 from streaming.pipeline.rebuild.rows import REBUILT, GroupKey, RowFiles, without_dropped
-from streaming.pipeline.rebuild.seed import Seed, read_seed, write_seed
 from streaming.tables import ReadModel
 from streaming.tables.delta import delta_at
 from streaming.tables.files import files_of

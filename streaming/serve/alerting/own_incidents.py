@@ -25,8 +25,7 @@ from schemas.tables import DERIVED
 from streaming.base.language import marked
 from streaming.base.place import Place
 from streaming.serve.alerting.config import JOB_SILENT, QUALITY_CHECK_FAILED, SOURCE_SILENT, DeadMan
-from streaming.serve.alerting.follow import Follower, LostError
-from streaming.serve.alerting.ledger import converted
+from streaming.serve.alerting.follow import Follower, LostError, converted
 from streaming.serve.alerting.state import TrackedIncident
 from streaming.tables.delta import delta_at
 from streaming.tables.files import delta_time

@@ -30,8 +30,7 @@ from streaming.base.language import ENGLISH, gettext, in_language, marked, ngett
 from streaming.base.place import Place
 from streaming.base.terminal import command_line
 from streaming.base.times import written
-from streaming.queries.commands import commands_from
-from streaming.queries.evidence import evidence_items
+from streaming.queries.evidence import commands_from, evidence_items
 from streaming.queries.incident_detail import reach_of
 from streaming.queries.labels import duration, reason
 from streaming.queries.results import IncidentReach

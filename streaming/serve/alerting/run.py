@@ -22,8 +22,16 @@ from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.deliver import ChannelSender, Clock, SendResult
 from streaming.serve.alerting.dispatcher import AHEAD, Dispatcher, pack
-from streaming.serve.alerting.follow import Follower, LostError, SwappedError
-from streaming.serve.alerting.ledger import CONTROLS, Ledger, columns_of, controls_of, converted
+from streaming.serve.alerting.follow import (
+    CONTROLS,
+    Follower,
+    Ledger,
+    LostError,
+    SwappedError,
+    columns_of,
+    controls_of,
+    converted,
+)
 from streaming.serve.alerting.own_incidents import FailedChecks, Watch
 from streaming.serve.alerting.render import Texts
 from streaming.serve.alerting.route import groups_by_itself

@@ -17,8 +17,15 @@ from streaming.queries.incidents import find_incident, transitions_of
 from streaming.queries.results import Incident
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.dispatcher import Dispatcher
-from streaming.serve.alerting.follow import Follower
-from streaming.serve.alerting.ledger import CONTROLS, Ledger, columns_of, controls_of, is_claimed, write_control
+from streaming.serve.alerting.follow import (
+    CONTROLS,
+    Follower,
+    Ledger,
+    columns_of,
+    controls_of,
+    is_claimed,
+    write_control,
+)
 from streaming.serve.alerting.state import AlertState, Controls
 from streaming.tables.reader import ReadModel
 

@@ -13,14 +13,12 @@ from streaming.base.language import gettext
 from streaming.base.sections.web import Web
 from streaming.queries import labels
 from streaming.serve.dashboard.pages.actions import ActionsPage, kind_of
-from streaming.serve.dashboard.pages.client import ClientPage
-from streaming.serve.dashboard.pages.clients import ClientFilters, ClientsPage
+from streaming.serve.dashboard.pages.clients import ClientFilters, ClientPage, ClientsPage
 from streaming.serve.dashboard.pages.clients import checked as checked_clients
 from streaming.serve.dashboard.pages.group import GroupPage
 from streaming.serve.dashboard.pages.home import FirstRunPage, GroupFilters, HomePage
 from streaming.serve.dashboard.pages.home import checked as checked_groups
-from streaming.serve.dashboard.pages.incident import IncidentPage
-from streaming.serve.dashboard.pages.incidents import IncidentFilters, IncidentsPage, checked
+from streaming.serve.dashboard.pages.incidents import IncidentFilters, IncidentPage, IncidentsPage, checked
 from streaming.serve.dashboard.pages.queue import QueueName, QueuePage
 from streaming.serve.dashboard.pages.rebalance import RebalancePage
 from streaming.serve.dashboard.pages.runbook import RulePage, RunbookPage

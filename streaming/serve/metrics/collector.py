@@ -13,10 +13,9 @@ from prometheus_client.registry import Collector
 from streaming.base.errors import NotReadyError
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
-from streaming.serve.metrics.family import family
 from streaming.serve.metrics.groups import group_families, queue_families
 from streaming.serve.metrics.pipeline import Sizes, job_families, telemetry_families
-from streaming.serve.metrics.snapshot import Snapshot, Sources, read_snapshot
+from streaming.serve.metrics.snapshot import Snapshot, Sources, family, read_snapshot
 from streaming.serve.store import Store
 
 _LOG = logging.getLogger(__name__)

@@ -12,8 +12,7 @@ from prometheus_client import Metric
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.queries.health import HEALTH, METRIC
 from streaming.queries.results import Incident, TelemetryCoverage
-from streaming.serve.metrics.family import family
-from streaming.serve.metrics.snapshot import GroupSample, Snapshot
+from streaming.serve.metrics.snapshot import GroupSample, Snapshot, family
 from streaming.tables.reader import Row
 
 OTHERS = "others"

@@ -13,8 +13,7 @@ from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.queries.results import QualityCheck
-from streaming.serve.metrics.family import family
-from streaming.serve.metrics.snapshot import Snapshot
+from streaming.serve.metrics.snapshot import Snapshot, family
 from streaming.tables.delta import any_delta_at, check_readable
 from streaming.tables.files import files_of
 from streaming.tables.unreadable import cause

@@ -5,8 +5,10 @@ observation by this machine's clock; stale ones are omitted, so that their serie
 """
 
 import threading
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+from prometheus_client import Metric
 
 from streaming.base.errors import NotReadyError, UserError
 from streaming.base.limits import METRIC_GROUPS
@@ -22,6 +24,33 @@ from streaming.queries.results import Incident, QualityCheck, TelemetryCoverage
 from streaming.tables import ReadModel
 from streaming.tables.database import connected
 from streaming.tables.reader import Row
+
+Sample = tuple[Sequence[str], float | None]
+"""The label values and the measured value; None is unknown and creates no series."""
+
+
+def family(
+    name: str,
+    documentation: str,
+    labels: Sequence[str],
+    samples: Iterable[Sample],
+    kind: Literal["gauge", "counter", "unknown"] = "gauge",
+) -> Metric:
+    """Create a family with exactly this name.
+
+    Args:
+        name: the name, with its unit at the end.
+        documentation: what it measures, and when there is no series.
+        labels: the names of the labels.
+        samples: the samples.
+        kind: ``counter`` only where the name ends in ``_total``; one with another name is ``unknown``.
+    """
+    metric = Metric(name.removesuffix("_total") if kind == "counter" else name, documentation, kind)
+    for values, measured in samples:
+        if measured is not None:
+            metric.add_sample(name, dict(zip(labels, map(str, values), strict=True)), measured)
+    return metric
+
 
 LOOK_BACK_MS = 6 * 3_600_000
 """The look-back of the first read; sources silent for longer are unknown."""

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from streaming.base.errors import first_line
 from streaming.base.sections.reporting import Otlp
 from streaming.base.span import Span
-from streaming.serve.metrics.family import family
+from streaming.serve.metrics.snapshot import family
 from streaming.serve.otlp.points import CLUSTERS_KEPT, Points, Traces
 from streaming.serve.otlp.receiver import PushRefusedError, Receiver
 

@@ -34,14 +34,12 @@ from streaming.serve.store import Store
 from streaming.serve.web import api, probes
 from streaming.serve.web.access import Access, access
 from streaming.serve.web.api.errors import install_error_handlers, install_refusals, sentence_of
-from streaming.serve.web.gate import RequestGate
+from streaming.serve.web.gate import ProxyHeaders, RequestGate
 from streaming.serve.web.http_server import HttpServer
-from streaming.serve.web.languages import Languages
 from streaming.serve.web.login import login_routes
 from streaming.serve.web.mcp import add_mcp
-from streaming.serve.web.prefix import Prefix
+from streaming.serve.web.middleware import Languages, Prefix
 from streaming.serve.web.probes import address, listen
-from streaming.serve.web.proxy_user import ProxyHeaders
 from streaming.serve.web.tls import server_tls
 
 

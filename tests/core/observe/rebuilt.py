@@ -24,7 +24,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL
 from rebalance_model.observe.group_store import GroupsInMemory
-from rebalance_model.observe.hooks.pulls import PULL_SILENCE
+from rebalance_model.observe.hooks.hook import PULL_SILENCE
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState
 from simulation import story

@@ -7,7 +7,7 @@ import pytest
 
 from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition, QueueSnapshot
 from rebalance_model.observe.policy import Policy
-from streaming.queries.commands import commands_from
+from streaming.queries.evidence import commands_from
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import rows
 from tests.support.trace import START, TOPIC, Held, Member, Trace, holding

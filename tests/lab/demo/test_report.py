@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from streaming.base.times import written
 from streaming.cli import main, output
-from streaming.cli.demo_report import print_faults, print_report
+from streaming.cli.demo import print_faults, print_report
 from streaming.lab.demo import FAULT_LOG
 from streaming.queries.present import history_ends
 

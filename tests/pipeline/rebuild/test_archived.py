@@ -5,7 +5,7 @@ import pytest
 
 from rebalance_model.observe.events import BrokerStatus, corrected
 from streaming.pipeline.rebuild.build import ArchivedPartition
-from streaming.pipeline.rebuild.seed import Seed, read_seed, write_seed
+from streaming.pipeline.rebuild.folder import Seed, read_seed, write_seed
 from streaming.tables import ReadModel
 from tests.pipeline.rebuild.late import POLICY, Stamped, archived, compared, events, fold, log, partitions
 from tests.support.tables import make_tables

@@ -225,7 +225,7 @@ def test_an_apprise_address_that_accepted_a_message_gets_no_retry(server, channe
 
 @IMGHDR
 def test_the_record_of_partly_delivered_apprise_messages_is_bounded(server, channel, tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.serve.alerting.channels.apprise._UNFINISHED_MAX", 2)
+    monkeypatch.setattr("streaming.serve.alerting.channels.channel._UNFINISHED_MAX", 2)
     ops = channel(kind="apprise", urls=addresses(tmp_path / "urls", server, "/chat", "/mail"))
     server.broken = {"/mail"}
     for incident in ("i1", "i2", "i3"):

@@ -10,7 +10,7 @@ from streaming.base.errors import UserError
 from streaming.base.times import instant_ms
 from streaming.cli.main import app
 from streaming.serve.alerting.config import load_alerts
-from streaming.serve.alerting.ledger import Ledger
+from streaming.serve.alerting.follow import Ledger
 from tests.support.alerting import HOUR, Clock, Listener, append_transitions, config, rounds, start, transition
 
 FILE = """

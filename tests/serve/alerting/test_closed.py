@@ -4,7 +4,7 @@ import pytest
 
 from schemas.rows import AlertControl
 from streaming.queries.incidents import incidents
-from streaming.serve.alerting.ledger import write_control
+from streaming.serve.alerting.follow import write_control
 from streaming.tables.reader import ReadModel
 from tests.support.alerting import (
     HOUR,

@@ -6,7 +6,7 @@ from deltalake import DeltaTable
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.serve.alerting.channels.channel import ChannelError
-from streaming.serve.alerting.ledger import Ledger, claimed, is_claimed, write_control
+from streaming.serve.alerting.follow import Ledger, claimed, is_claimed, write_control
 from streaming.serve.alerting.state import AlertState
 from tests.support.alerting import (
     HOUR,

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from streaming.serve.web.languages import LANGUAGE_COOKIE
+from streaming.serve.web.middleware import LANGUAGE_COOKIE
 from tests.languages.catalogues import read
 from tests.serve.dashboard.conftest import SIZES
 from tests.serve.dashboard.tables import MINUTE, Group

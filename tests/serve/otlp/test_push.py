@@ -11,7 +11,7 @@ from streaming.base.errors import SettingsError
 from streaming.base.limits import OTLP_SPANS
 from streaming.base.settings import load_settings
 from streaming.base.span import Span
-from streaming.serve.metrics.family import family
+from streaming.serve.metrics.snapshot import family
 from streaming.serve.otlp import points, push
 from streaming.serve.otlp.start import pushing
 from tests.support.otlp_receiver import otlp_receiver

@@ -10,8 +10,8 @@ from streaming.base.language import current
 from streaming.base.limits import LOGIN_FAILURES
 from streaming.base.settings import load_settings
 from streaming.serve.web.access import access
-from streaming.serve.web.languages import LANGUAGE_COOKIE, Languages, language_of
 from streaming.serve.web.login import login_routes
+from streaming.serve.web.middleware import LANGUAGE_COOKIE, Languages, language_of
 from tests.support.served import answering
 
 TOKEN = "a token of some length"

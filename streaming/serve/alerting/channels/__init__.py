@@ -1,7 +1,6 @@
 """The channels to which messages are sent. A channel reports success or failure; retries are scheduled elsewhere."""
 
-from streaming.serve.alerting.channels.apprise import AppriseChannel
-from streaming.serve.alerting.channels.channel import AlertChannel
+from streaming.serve.alerting.channels.channel import AlertChannel, AppriseChannel
 from streaming.serve.alerting.channels.pagers import Alertmanager, Opsgenie, PagerDuty
 from streaming.serve.alerting.channels.webhook import Webhook
 from streaming.serve.alerting.config import (

@@ -14,7 +14,7 @@ from streaming.queries.columns.groups import freshness
 from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
 from streaming.queries.roots import cards
-from streaming.serve.dashboard.charts.lag_chart import LagChart
+from streaming.serve.dashboard.charts.trends import LagChart
 from streaming.serve.dashboard.pages import group_state
 from streaming.serve.dashboard.pages.group_state import REBALANCE_ORDERS, State, state
 from streaming.serve.dashboard.parts.coverage import coverage_of

@@ -24,8 +24,7 @@ from streaming.queries.ownership import find_owned
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Group, Incident, Interval
 from streaming.queries.roots import Card, cards
-from streaming.serve.dashboard.charts.health_strip import strip_of
-from streaming.serve.dashboard.charts.lag_sparkline import sparkline_of
+from streaming.serve.dashboard.charts.trends import sparkline_of, strip_of
 from streaming.serve.dashboard.parts.coverage import coverage_of
 from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live import LivePage

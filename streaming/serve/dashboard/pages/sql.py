@@ -18,7 +18,7 @@ from streaming.queries.group_at import group_names
 from streaming.queries.incidents import kinds_of_incidents
 from streaming.queries.present import history_ends
 from streaming.queries.sql_help import SqlExample, SqlSchema, sql_examples, sql_schema
-from streaming.serve.dashboard.charts.time_chart import time_chart
+from streaming.serve.dashboard.charts.trends import time_chart
 from streaming.serve.dashboard.pages.sql_answer import KeptAnswer, LinesOverTime, kept, lines_of
 from streaming.serve.dashboard.parts.frame import element, frame
 from streaming.serve.dashboard.parts.markup import LiveMarkup, page_handler

@@ -9,7 +9,7 @@ import msgspec
 
 from streaming.queries import labels
 from streaming.queries.sql_process import SqlAnswer
-from streaming.serve.dashboard.charts.time_chart import Lines
+from streaming.serve.dashboard.charts.trends import Lines
 from streaming.serve.dashboard.parts.moment import Window
 
 Kind: TypeAlias = Literal["time", "number", "text"]

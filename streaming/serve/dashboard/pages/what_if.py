@@ -9,13 +9,12 @@ from streaming.base.errors import UserError
 from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.group_at import GroupAt, find_group
-from streaming.queries.group_strategies import STRATEGIES
 from streaming.queries.groups import read_group
 from streaming.queries.plan import Plan, PlannedMove
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Group
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
-from streaming.queries.what_if import Prediction, what_if
+from streaming.queries.what_if import STRATEGIES, Prediction, what_if
 from streaming.serve.dashboard.parts.frame import element, frame, stale
 from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup

@@ -2,7 +2,7 @@
 
 from streaming.queries.group_at import find_group
 from streaming.queries.lag import lag, lag_over
-from streaming.serve.dashboard.charts.lag_sparkline import HEIGHT, WIDTH, sparkline_of
+from streaming.serve.dashboard.charts.trends import HEIGHT, SPARKLINE_WIDTH, sparkline_of
 from tests.serve.dashboard.tables import HOUR, NOW
 
 
@@ -25,6 +25,9 @@ def test_the_series_of_many_groups_are_those_of_each(model):
 def test_a_line_ends_where_the_lag_is_unknown():
     line = sparkline_of([0, 10, None, None, 5])
 
-    assert line.lines == [f"0.0,{HEIGHT - 1.5} {WIDTH / 4},1.5", f"{WIDTH * 7 / 8:.1f},8.0 {WIDTH}.0,8.0"]
+    assert line.lines == [
+        f"0.0,{HEIGHT - 1.5} {SPARKLINE_WIDTH / 4},1.5",
+        f"{SPARKLINE_WIDTH * 7 / 8:.1f},8.0 {SPARKLINE_WIDTH}.0,8.0",
+    ]
     assert line.words == "Lag in the period: first 0, last 5, at most 10"
     assert sparkline_of([None, None]) is None

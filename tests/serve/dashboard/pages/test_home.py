@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from streaming.base.errors import UserError
 from streaming.queries.results import Group, OpenIncidents, TelemetryCoverage
-from streaming.serve.dashboard.charts.health_strip import strip_of
+from streaming.serve.dashboard.charts.trends import strip_of
 from streaming.serve.dashboard.pages.home import ORDERS, GroupFilters, checked, listed
 from tests.serve.dashboard.tables import CLIENTS
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.queries.incident_detail import incident
 from streaming.serve.alerting.alert import Alert
-from streaming.serve.dashboard.pages.incident import evidence_rows
+from streaming.serve.dashboard.pages.incidents import evidence_rows
 from streaming.serve.dashboard.parts.markup import clock
 from streaming.serve.links import below, incident_action_link
 from tests.serve.dashboard.tables import CLIENTS, MINUTE, NOW, Group

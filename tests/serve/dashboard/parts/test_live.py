@@ -7,7 +7,7 @@ import pytest
 
 from streaming.serve.dashboard.pages.group import GroupPage
 from streaming.serve.dashboard.pages.home import GroupFilters, HomePage
-from streaming.serve.dashboard.pages.incident import IncidentPage
+from streaming.serve.dashboard.pages.incidents import IncidentPage
 from streaming.serve.dashboard.parts import live
 from streaming.serve.dashboard.parts.live import Live
 from streaming.serve.dashboard.parts.moment import Window
