@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streaming.queries.incident_detail import _shown, incident
+from streaming.queries.incident_detail import _event_as_sent, incident
 from streaming.tables import ReadModel
 from tests.support.story import Story, log
 from tests.support.tables import accepted, append, archive, make_tables
@@ -25,10 +25,10 @@ def test_the_cause_is_found_near_its_incident_or_anywhere(tmp_path, apart):
 
 
 def test_a_cause_with_a_field_that_nests_deeply_is_shown_as_text():
-    assert _shown('{"type":"TICK","x":[[1]]}') == {"type": "TICK", "x": [[1]]}
+    assert _event_as_sent('{"type":"TICK","x":[[1]]}') == {"type": "TICK", "x": [[1]]}
     for depth in (64, 200, 5_000):
         value = '{"type":"TICK","x":' + "[" * depth + "]" * depth + "}"
-        assert _shown(value) == {"value": value[:1_000]}
+        assert _event_as_sent(value) == {"value": value[:1_000]}
 
 
 def test_a_cause_that_is_archived_no_more_is_none(tmp_path):
