@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from tests.audit.telemetry import Event, Place, Queue, queue_of
 
-SERVED = (None, 0)
-"""Codes of a pull that commits: answered later, or found; a refused one commits nothing."""
+SERVED = (None, 0, 19, 20, 21)
+"""Codes of a pull that commits: answered later, found, not found, no match, moved; a refused one commits nothing."""
 
 
 class Seen(NamedTuple):

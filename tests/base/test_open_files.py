@@ -8,7 +8,7 @@ import pytest
 from streaming.base.limits import OPEN_FILES, OWN_FILES
 
 _RAISE = (
-    "from streaming.base import open_files as o; o.raise_open_files(); print(o.open_files(), o.files_for_connections())"
+    "from streaming.base import process as o; o.raise_open_files(); print(o.open_files(), o.files_for_connections())"
 )
 
 

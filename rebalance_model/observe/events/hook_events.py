@@ -120,6 +120,11 @@ class QueryConsumerOffset(BrokerGroupEvent, frozen=True, gc=False, kw_only=True,
     """The number of the queue."""
 
 
+_COMMITTING = frozenset({None, 0, 19, 20, 21})
+"""Response codes of a pull after whose checks the broker stores its commit (DefaultPullMessageResultHandler.handle):
+later, at once, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY, PULL_OFFSET_MOVED."""
+
+
 class PullMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
     """Pulls of one (group, channel, queue, code) within a second (PULL_MESSAGE, 11).
 
@@ -142,13 +147,18 @@ class PullMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="PU
     last_offset: Offset
     """The offset that the last one asked for."""
     commit_offset: Offset = -1
-    """The offset that the last pull committed; -1: it committed none."""
+    """The offset that the last pull carried as a commit; -1: it carried none."""
     code: Int32 | None = None
     """The broker's response code; None: it answered later."""
     count: Natural
     """How many pulls."""
     broker_offset: Offset = -1
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
+
+    @property
+    def committed(self) -> int:
+        """The offset that the last pull committed; -1: none, or the broker refused the pull before it stored it."""
+        return self.commit_offset if self.code in _COMMITTING else -1
 
 
 class GetConsumerListByGroup(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):

@@ -74,8 +74,8 @@ def fold_pulls(step: GroupStep, view: BrokerView, hook: HookView, event: PullMes
     client = step.state.clients.get(client_id) if client_id in step.state.members else None
     if client_id is not None and client is not None and not is_outsider(step.state, client):
         _pull_of(step, hook, mq, client_id, event)
-    if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a refused pull commits nothing
-        commit = commits.Commit(event.commit_offset, event.last_time, client_id, event.channel, carried=True)
+    if event.committed >= 0:
+        commit = commits.Commit(event.committed, event.last_time, client_id, event.channel, carried=True)
         commits.note_commit(step, mq, commit)
 
 

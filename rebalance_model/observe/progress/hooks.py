@@ -47,9 +47,8 @@ def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
     """Process a second's pulls (PULL_MESSAGE), with the commit of the last one; return the row, if one is due."""
     queue = _hook_queue(state, event, event.topic, event.queue_id)
     queue.pull_offset, queue.pull_at = event.last_offset, max(queue.pull_at, event.last_time)
-    is_served = event.code in (None, SUCCESS)  # a refused pull commits nothing
-    if is_served and event.commit_offset >= 0 and event.last_time >= queue.commit_at:
-        _note_commit(state, event, queue, event.topic, event.queue_id, event.commit_offset)
+    if event.committed >= 0 and event.last_time >= queue.commit_at:
+        _note_commit(state, event, queue, event.topic, event.queue_id, event.committed)
     _note_newest(queue, event.broker_offset, event.time)
     return _hook_row(state, event)
 

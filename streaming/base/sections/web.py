@@ -77,7 +77,7 @@ class SignIn(Section):
 
 DASHBOARD_PATHS = frozenset(
     {"actions", "api", "client", "clients", "group", "healthz", "incident", "incidents", "login", "logout", "mcp",
-     "metrics", "readyz", "rule", "runbook"}
+     "metrics", "readyz", "rule", "runbook", "sql"}
 )  # fmt: skip
 """The first parts of the dashboard's own paths, beside those of NiceGUI."""
 _PLAIN = re.compile(r"(/[\w.~-]+)*", re.ASCII)

@@ -1,6 +1,7 @@
 """Quantities as a series: what one answer, or a hook, becomes; by short logs of one group."""
 
 import msgspec
+import pytest
 
 from rebalance_model.entities import INT64_MAX, MessageQueue
 from rebalance_model.observe.effects import QueueProgress
@@ -230,6 +231,15 @@ def test_a_pull_that_the_broker_refuses_commits_nothing():
     assert (refused.commit_offset, refused.commit_at, refused.lag) == ((5,), (START,), (2,))
     [served] = log.pulls(20, 0, 7, commit_offset=7)
     assert (served.commit_offset, served.lag) == ((7,), (0,))
+
+
+@pytest.mark.parametrize("code", [None, 0, 19, 20, 21])
+def test_a_pull_commits_also_where_it_gets_no_message(code):
+    """After its checks, DefaultPullMessageResultHandler stores the commit before it looks at what was found."""
+    log = Log()
+    log.commits(0, 0, 5)
+    [row] = log.pulls(10, 0, 7, commit_offset=7, code=code)
+    assert (row.commit_offset, row.lag) == ((7,), (0,))
 
 
 def test_a_granted_lock_is_dated_by_the_hook():
