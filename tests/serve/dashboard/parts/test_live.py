@@ -154,7 +154,7 @@ def test_a_span_that_ends_now_still_does_after_a_gap(store, clock, tmp_path, mon
 def test_a_span_follows_now_if_the_user_made_it_end_now(store, clock, tmp_path, monkeypatch, at, actions, until):
     page = group_page(store, monkeypatch, at, "10m")
     for action in actions:
-        asyncio.run(page._do(action))
+        asyncio.run(page._set_time(action))
 
     clock.now = NOW + 5 * MINUTE
     append_telemetry(store, tmp_path, clock.now)
