@@ -97,7 +97,7 @@ def test_the_slider_selects_an_instant_that_is_in_the_address(open_page, site):
     )
     again.get_by_role("button", name="Live", exact=True).click()
     expect(row(again, "Queues", "Orders@broker-a:4")).to_contain_text("orders-1")
-    assert "at=" not in again.url
+    again.wait_for_url(lambda url: "at=" not in url)
 
 
 def test_the_slider_works_by_keyboard_and_steps_from_change_to_change(open_page, site):
@@ -107,7 +107,7 @@ def test_the_slider_works_by_keyboard_and_steps_from_change_to_change(open_page,
     page.get_by_role("button", name="Previous change").click()
     expect(slider).to_have_attribute("aria-valuetext", re.compile(_clock(site.now - DIED)))  # its queues moved
     expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-1")
-    assert f"at={written(site.now - DIED)}" in page.url
+    page.wait_for_url(lambda url: f"at={written(site.now - DIED)}" in url)
     slider.focus()
     page.keyboard.press("ArrowLeft")
     expect(row(page, "Queues", "Orders@broker-a:4")).to_contain_text("orders-3")
