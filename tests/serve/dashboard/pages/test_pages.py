@@ -477,7 +477,7 @@ def test_dragging_over_the_lanes_selects_the_period(open_page, site):
     expect(slider).to_have_attribute("min", str(since))
     page.get_by_role("button", name="Live", exact=True).click()
     expect(slider).not_to_have_attribute("min", str(since))
-    assert "since=" not in page.url
+    page.wait_for_url(lambda url: "since=" not in url)
 
 
 def test_buttons_zoom_around_the_instant_that_is_shown(open_page, site):
