@@ -123,6 +123,18 @@ def test_a_page_fits_a_phone_and_axe_finds_nothing_serious(open_page, site, path
         _none_is_cut(page)
 
 
+@pytest.mark.prove  # in short: on a screen, by the test above
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", [*PAGES, "/rule/ORDERED_QUEUE_STUCK"])
+def test_axe_finds_nothing_serious_on_a_phone(open_page, path, theme):
+    page = open_page(path, width=390)
+    page.locator(".panel, .banner").first.wait_for()
+    page.emulate_media(color_scheme=theme)
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    _stand_still(page)
+    assert not inaccessible(page)
+
+
 def _none_is_cut(page) -> None:
     """Assert that no row of a table is wider than its visible part."""
     rows = page.locator("tbody tr")
