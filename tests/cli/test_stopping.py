@@ -102,6 +102,7 @@ except BaseException:
 
 def start(name: str, root: Path) -> subprocess.Popen[bytes]:
     arguments = [one.format(root=root) for one in PROCESSES[name]]
+    (root / "spool").mkdir(exist_ok=True)
     alerts = root / "alerts.toml"
     alerts.write_text('[channels.log]\nkind = "webhook"\nurl = "http://127.0.0.1:9/"\n[[routes]]\nchannels = ["log"]\n')
     environment = os.environ | {
@@ -121,6 +122,7 @@ def stopped_at_random(name: str, root: Path, chance: random.Random, longest: flo
     with start(name, root) as process:
         try:
             time.sleep(chance.uniform(0.2, longest))
+            assert process.poll() is None, "it has ended by itself"
             asked = time.monotonic()
             process.send_signal(chance.choice(SIGNALS))
             process.wait(ENDED)
