@@ -175,9 +175,10 @@ class ReadModel:
         if _SHOW_FUNCTIONS.fullmatch(query) is not None:
             return SqlRows(_functions(), cut=False)
         self._guard.check(query)
-        self._show_for(query)
+        names = names_in(query)
+        self._show_for(names)
         with self._cursor(query) as cursor:
-            self._define(cursor, _ALL if _LISTS.search(query) else names_in(query))
+            self._define(cursor, _ALL if _LISTS.search(query) else names)
             found = _first(cursor, query, parameters, limit + 1)
         return SqlRows(found.slice(0, limit), cut=found.num_rows > limit)
 
@@ -191,9 +192,10 @@ class ReadModel:
             QueryError: DuckDB reports an error.
             UserError: a file of the tables can't be read.
         """
-        self._show_for(query)
+        names = names_in(query)
+        self._show_for(names)
         with self._cursor(query) as cursor:
-            self._define(cursor, names_in(query))
+            self._define(cursor, names)
             # A relation binds the query once more, for a quarter of the time of a short answer.
             return cursor.execute(query, parameters).to_arrow_table()
 
@@ -202,12 +204,13 @@ class ReadModel:
 
         Without Arrow, which takes longer to import than most questions take to answer.
         """
-        self._show_for(query)
+        names = names_in(query)
+        self._show_for(names)
         with self._cursor(query) as cursor:
-            self._define(cursor, names_in(query))
+            self._define(cursor, names)
             cursor.execute(self._in_ms(cursor, query, parameters), parameters)
-            names = [name for name, *_ in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            columns = [name for name, *_ in cursor.description or ()]
+            return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
     def _in_ms(self, cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> str:
         """Return the query with epoch milliseconds for timestamps; its columns are the same at each run."""
@@ -221,9 +224,10 @@ class ReadModel:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""
         from schemas.arrow import in_epoch_ms
 
-        self._show_for(query)
+        names = names_in(query)
+        self._show_for(names)
         with self._cursor(query) as cursor:
-            self._define(cursor, names_in(query))
+            self._define(cursor, names)
             yield from map(in_epoch_ms, _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS))
 
     def span(self, table: str) -> tuple[int, int] | None:
@@ -276,14 +280,13 @@ class ReadModel:
             define(cursor, names - self._defined)
             self._defined |= names
 
-    def _show_for(self, query: str) -> None:
-        """Show the files of the tables that a query reads; fetch them, if they are not on this machine.
+    def _show_for(self, names: frozenset[str]) -> None:
+        """Show the files of the tables among the names that a query needs; fetch them, if they are not here.
 
         Raises:
             UserError: the object store does not answer, or refuses it.
         """
-        needed = tables_in(query)
-        lacking = [view for view in self._views if view.name in needed and not view.is_here]
+        lacking = [view for view in self._views if view.name in names and not view.is_here]
         if lacking:
             with self._refreshing:
                 for view in lacking:
