@@ -17,16 +17,13 @@ pytestmark = pytest.mark.xdist_group("asked")  # one process makes the installat
 
 IN_ONE_PROCESS = """
 import contextlib, io, json, sys
-from streaming.cli.main import main
+from streaming.cli.main import run
 ended = []
 for arguments in json.loads(sys.argv[1]):
     sys.argv[1:] = arguments
-    output, error, code = io.StringIO(), io.StringIO(), 0
+    output, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
+        code = run()
     ended.append((code, output.getvalue(), error.getvalue()))
 print(json.dumps(ended))
 """

@@ -92,9 +92,23 @@ _SECONDS_FROM, _MILLISECONDS_FROM, _END = 100_000_000, 100_000_000_000, 253_402_
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+_ASKED_AT: ContextVar[int | None] = ContextVar("asked_at", default=None)
+
+
 def now_ms() -> int:
-    """Return this machine's clock; epoch milliseconds."""
-    return time.time_ns() // 1_000_000
+    """Return this machine's clock, or the instant at which it was read for `one_now`; epoch milliseconds."""
+    asked_at = _ASKED_AT.get()
+    return time.time_ns() // 1_000_000 if asked_at is None else asked_at
+
+
+@contextmanager
+def one_now() -> Iterator[None]:
+    """Let `now_ms` return the same instant until the end: all ages of one answer are of one instant."""
+    token = _ASKED_AT.set(time.time_ns() // 1_000_000)
+    try:
+        yield
+    finally:
+        _ASKED_AT.reset(token)
 
 
 def duration_ms(text: str) -> int:

@@ -1,7 +1,9 @@
 """The command `rebalance-watch`: registers the commands and prints errors as one sentence."""
 
+import atexit
 import contextlib
 import errno
+import gc
 import os
 import re
 import select
@@ -42,6 +44,8 @@ _EXTRAS = {
 
 _OF_THE_DISK = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO})
 """What a disk or the rights on it refuse, to any command: no fault of the program."""
+_ALLOCATIONS = 50_000
+"""The number of new objects after which garbage is collected: what imports make stays, and 700 is Python's own."""
 _OF_RIGHTS = frozenset({errno.EACCES, errno.EPERM})
 _OF_DELTA = re.compile(r"\(os error (\d+)\)")
 """What delta-rs says in place of an errno."""
@@ -126,25 +130,24 @@ def _refused(error: OSError) -> str | None:
     return f"{file} can't be written ({why}): free space, make it writable, or set runtime.root to another folder."
 
 
-def main() -> None:
-    """Run the command line.
+def run() -> int:
+    """Run the command line and return its exit code.
 
-    Exit codes: 0 ok, 1 failed, 2 usage or settings, 3 unhealthy, 4 a server does not answer, 130 interrupted.
+    0 ok, 1 failed, 2 usage or settings, 3 unhealthy, 4 a server does not answer, 130 interrupted.
     """
     try:
         app()
     except SystemExit as ended:
-        if not _output_is_cut(ended):
-            raise
-        sys.exit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code)
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        return 0 if _output_is_cut(ended) and isinstance(ended.__context__, BrokenPipeError) else code
     except UserError as error:
         print_error(str(error))
-        sys.exit(_EXIT_CODES.get(type(error), 1))
+        return _EXIT_CODES.get(type(error), 1)
     except OSError as error:
         if (said := _refused(error)) is None:
             raise
         print_error(said)
-        sys.exit(1)
+        return 1
     except ModuleNotFoundError as error:
         if (extra := _EXTRAS.get(error.name or "")) is None:
             raise
@@ -152,9 +155,31 @@ def main() -> None:
             f"This command needs {error.name}, which is not installed: install rebalance-watch[{extra}] instead "
             "of rebalance-watch."
         )
-        sys.exit(2)
+        return 2
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
+    return 0
+
+
+def main() -> None:
+    """Run the command line as a process.
+
+    Python takes apart all modules before it ends, for as long as an answer takes: this process ends when its threads
+    have ended and what was registered for its end is done.
+    """
+    code = 1  # of a traceback
+
+    def end() -> None:
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or not there
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+    atexit.register(end)  # the first one registered is the last one done
+    gc.set_threshold(_ALLOCATIONS)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would look for some in all packages
+    code = run()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

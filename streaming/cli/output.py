@@ -23,7 +23,7 @@ from streaming.base.errors import UserError
 from streaming.base.nearest import did_you_mean
 from streaming.base.place import Place, root_of, tables_of
 from streaming.base.terminal import command_line, visible, visible_json, visible_lines
-from streaming.base.times import now_ms, written
+from streaming.base.times import now_ms, one_now, written
 from streaming.cli.grid import Cell, Grid
 from streaming.cli.options import SHAPE, Format, Output, Shape
 from streaming.queries.health import HEALTH, SEVERITY, Health, Severity
@@ -131,9 +131,10 @@ def present(
         if output.watch:
             _say_instant(model, as_of, output.format)
             _watch(model, ask, draw, rows, output)
-        answer = ask(model)
-        is_stale = _say_instant(model, as_of, output.format)
-        _print(answer, draw, rows, output.format)
+        with one_now():
+            answer = ask(model)
+            is_stale = _say_instant(model, as_of, output.format)
+            _print(answer, draw, rows, output.format)
         if is_healthy is not None and (is_stale or not is_healthy(answer)):
             raise typer.Exit(3)
         return answer
@@ -338,13 +339,15 @@ def _watch(
     with _interruption() as check:
         if output.format not in {"table", "wide"} or not sys.stdout.isatty():
             while True:
-                _print(ask(model), draw, rows, output.format)
+                with one_now():
+                    _print(ask(model), draw, rows, output.format)
                 _pause(model, output.every, check)
         with Live(console=screen(), auto_refresh=False, vertical_overflow="ellipsis") as live:
             while True:
-                now = now_ms()
-                head = Text(f"{moment_in_zone(now, now)}, every {output.every:g} s (Ctrl-C to stop)\n", style="dim")
-                live.update(Group(head, Visible(draw(ask(model), now))), refresh=True)
+                with one_now():
+                    now = now_ms()
+                    head = Text(f"{moment_in_zone(now, now)}, every {output.every:g} s (Ctrl-C to stop)\n", style="dim")
+                    live.update(Group(head, Visible(draw(ask(model), now))), refresh=True)
                 _pause(model, output.every, check)
 
 

@@ -19,7 +19,7 @@ from streaming.queries.evidence import commands_of
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import last_group_state
 from streaming.queries.health import WithoutOwner
-from streaming.queries.incidents import find_incident, incident_from_row, incidents_beside, transitions_of
+from streaming.queries.incidents import incident_with_children, incidents_beside, transitions_of
 from streaming.queries.notifications import acknowledgement_of, notifications_of, silences_of
 from streaming.queries.ownership import OWNED_QUEUES, queues
 from streaming.queries.present import present
@@ -110,11 +110,10 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     Raises:
         UserError: see `find_incident`.
     """
-    asked = find_incident(model, incident_id)
+    asked, children = incident_with_children(model, incident_id)
     life = transitions_of(model, asked.incident_id)
     beside = incidents_beside(model, asked)
     summary = next((one for one in beside if one.incident_id == asked.incident_id), asked)
-    children = [incident_from_row(row) for row in model.rows(_SQL["children"], {"id": asked.incident_id})]
     known = {one.incident_id for one in children}
     children += [one for one in beside if one.parent == asked.incident_id and one.incident_id not in known]
     detail = IncidentDetail(

@@ -30,9 +30,6 @@ WHERE r.cluster = $cluster AND r.group = $group
     AND (r.rebalance_id = $subject OR r.start_time <= from_ms($opened))
 ORDER BY (r.rebalance_id = $subject) DESC, r.start_time DESC, r.seq DESC LIMIT 1
 
--- name: children
-SELECT i.* FROM incidents i WHERE i.parent = $id ORDER BY i.opened_at, i.code, i.subject
-
 -- name: impact
 SELECT
     count(*) AS queues,

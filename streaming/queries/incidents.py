@@ -125,8 +125,16 @@ def find_incident(model: ReadModel, incident_id: str) -> Incident:
         NotFoundError: there is no such incident.
         UserError: the prefix is not unique.
     """
-    rows = model.rows(_SQL["by_id"], {"id": incident_id})
-    return incident_from_row(only_one(rows, incident_id, "incident", "rebalance-watch incident list --all"))
+    return incident_with_children(model, incident_id)[0]
+
+
+def incident_with_children(model: ReadModel, incident_id: str) -> tuple[Incident, list[Incident]]:
+    """Return one incident, as `find_incident`, and those whose rows name it as their parent."""
+    ids = model.rows(_SQL["ids"], {"id": incident_id})
+    asked = only_one(ids, incident_id, "incident", "rebalance-watch incident list --all")["incident_id"]
+    family = [incident_from_row(row) for row in model.rows(_SQL["family"], {"id": asked})]
+    children = [one for one in family if one.incident_id != asked]
+    return next(one for one in family if one.incident_id == asked), children
 
 
 def incidents_beside(model: ReadModel, incident: Incident) -> list[Incident]:

@@ -1,9 +1,10 @@
 -- name: incidents
+WITH known AS (SELECT n.* FROM incidents_at(from_ms($instant)) n)
 SELECT i.*, coalesce(c.consequences, 0) AS consequences
-FROM incidents_at(from_ms($instant)) i
+FROM known i
 LEFT JOIN (
     SELECT p.parent, count(*) AS consequences
-    FROM incidents_at(from_ms($instant)) p
+    FROM known p
     WHERE p.parent IS NOT NULL
     GROUP BY p.parent
 ) c ON c.parent = i.incident_id
@@ -40,8 +41,11 @@ WHERE $cluster IS NULL OR q.cluster = $cluster
 -- name: kinds
 SELECT DISTINCT a.group, a.code FROM anomalies a ORDER BY a.group, a.code
 
--- name: by_id
-SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)
+-- name: ids
+SELECT DISTINCT a.incident_id FROM anomalies a WHERE starts_with(a.incident_id, $id)
+
+-- name: family
+SELECT i.* FROM incidents i WHERE i.incident_id = $id OR i.parent = $id ORDER BY i.opened_at, i.code, i.subject
 
 -- name: transitions
 SELECT * FROM anomalies a WHERE a.incident_id = $id ORDER BY a.time, a.seq

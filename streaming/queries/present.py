@@ -169,7 +169,7 @@ def last_heard(model: ReadModel, last: int, now: int, cluster: str | None = None
     """
     if now - last < STALE_AFTER:
         return Heard(last, now)
-    [heard] = model.rows(_SQL["heard"], {"since": last - UNHEARD_AFTER, "until": now, "cluster": cluster})
+    [heard] = model.rows_once(_SQL["heard"], {"since": last - UNHEARD_AFTER, "until": now, "cluster": cluster})
     if heard["last"] is None:
         return _by_state(last, now, snapshot_interval_ms(model))
     stale_after = max(STALE_AFTER, 2 * heard["interval_ms"])

@@ -11,8 +11,8 @@ subject's last ``time`` and then read only that row: of ten million rows most co
 
 import itertools
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
 
@@ -22,6 +22,9 @@ from schemas.tables import ROWS, TABLES, columns
 from streaming.tables import observations
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
+_NAME = re.compile(r"\b[a-z_]+\b")
+_USE = re.compile(r"(?P<read>\b(?:FROM|JOIN)\s+)?\b(?P<name>[a-z_]+)\b(?P<call>\()?")
+"""A word of a query; a view is used where it is read, a function where it is called."""
 _INSTANT = ("instant",)
 _DEFINED = {
     **dict.fromkeys(observations.SEEN, _INSTANT),
@@ -64,6 +67,12 @@ class Definition(NamedTuple):
     sql: str
     """The SELECT, with named parameters."""
 
+    def called(self, arguments: Sequence[str]) -> str:
+        """Return the SELECT in DuckDB's dialect with arguments for its parameters: timestamps, or text and dates."""
+        given = dict(zip(self.parameters or (), arguments, strict=True))
+        sql = re.sub(r"--.*", "", self.sql).replace("AS TIMESTAMP)", "AS TIMESTAMPTZ)")  # Spark's name for it
+        return _NAME.sub(lambda name: f"CAST({given[name[0]]} AS TIMESTAMPTZ)" if name[0] in given else name[0], sql)
+
 
 def tables_in(query: str) -> frozenset[str]:
     """Return the tables that a query may read: by the words in it that name a table, or what is defined over tables."""
@@ -80,10 +89,50 @@ def names_in(query: str) -> frozenset[str]:
 def _needed_by_name() -> dict[str, frozenset[str]]:
     """Return for each table, view and function its name and the names of what it uses."""
     needed = {table: frozenset({table}) for table in TABLES}
-    for name, _, sql in definitions(observations.IN_DUCKDB):
+    for name, _, sql in in_duckdb().values():
         words = _WORD.findall(sql.lower())
         needed[name] = frozenset({name}).union(*(needed.get(word, frozenset()) for word in words))
     return needed
+
+
+@lru_cache(1_000)
+def expanded(query: str) -> str:
+    """Return one of the program's own queries with the SELECT of each view and function in place of its use.
+
+    DuckDB binds a definition when it is made, and again in each query: for a short answer, each takes as long as the
+    answer.
+    """
+    written, end = [], 0
+    for use in _USE.finditer(query):
+        definition = in_duckdb().get(use["name"])
+        is_use = definition is not None and bool(use["call"] if definition.parameters else use["read"] and not use["call"])
+        if definition is None or not is_use or use.start() < end:
+            continue
+        written.append(query[end : use.start("name")])
+        arguments, end = _arguments(query, use.end()) if use["call"] else ([], use.end())
+        written.append(f"({expanded(definition.called(arguments))})")
+    return "".join([*written, query[end:]])
+
+
+def _arguments(query: str, begin: int) -> tuple[list[str], int]:
+    """Return the arguments of a call that begin at a place, and the place after it."""
+    arguments, depth = [""], 1
+    for place in range(begin, len(query)):
+        sign = query[place]
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if not depth:
+            return arguments, place + 1
+        if sign == "," and depth == 1:
+            arguments.append("")
+        else:
+            arguments[-1] += sign
+    raise ValueError(query)
+
+
+@cache
+def in_duckdb() -> dict[str, Definition]:
+    """Return all definitions by name, each after those that it uses."""
+    return {one.name: one for one in definitions(observations.IN_DUCKDB)}
 
 
 def definitions(words: observations.UnnestDialect) -> Iterator[Definition]:

@@ -22,13 +22,13 @@ from streaming.base.errors import NotReadyError, QueryError, UserError, first_li
 from streaming.base.language import gettext
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
-from streaming.tables.catalog import FUNCTIONS, VIEWS, definition_meaning, names_in, tables_in
+from streaming.tables.catalog import FUNCTIONS, VIEWS, definition_meaning, expanded, names_in, tables_in
 from streaming.tables.database import CTRL_C, connected, interruptible
 from streaming.tables.delta import is_delta_at
 from streaming.tables.files import select
 from streaming.tables.folder import folder_at
 from streaming.tables.guard import Guard, meant, relation_columns
-from streaming.tables.table import SCHEMA, TableView, define, define_times, with_epoch_ms
+from streaming.tables.table import SCHEMA, TableView, define, define_times
 from streaming.tables.unreadable import cause, damaged
 
 if TYPE_CHECKING:
@@ -41,9 +41,8 @@ _MEANT = ("Did you mean", "Candidate bindings", "Candidate functions")
 _BATCH_ROWS = 10_000
 ANSWER_ROWS = 10_000
 """Default limit of the rows of a user's own SQL."""
-
-_QUERIES = 1_000
-"""The program's own queries are fewer."""
+_ASKED = 32
+"""Answers that `ReadModel.rows_once` keeps."""
 
 _ALL = frozenset({*TABLES, *VIEWS, *FUNCTIONS})
 _LISTS = re.compile(r"\b(show|describe|desc)\b", re.IGNORECASE)
@@ -104,18 +103,13 @@ class ReadModel:
             self._database.execute(f"CREATE VIEW {table} AS {select(table, Path(), [])}")
         self._defining = threading.Lock()
         self._defined: frozenset[str] = frozenset(TABLES)
-        """The tables, and the views and functions that a query has needed; all of them take 0.15 s."""
-        try:
-            self._show(self._views, keep=False)
-        except BaseException:
-            self.close()
-            raise
+        """The tables, and the views and functions that a user's query has needed; all of them take 0.15 s."""
         self._database.execute(f"SET max_temp_directory_size = '{SPILL_BYTES // 10**9}GB'")
         self._database.execute("SET GLOBAL TimeZone = 'UTC'")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
         self._database.execute("SET lock_configuration = true")
         self._guard = Guard(self._database)
-        self._queries_in_ms: dict[str, str] = {}
+        self._asked: dict[tuple[object, ...], list[Row]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -175,10 +169,11 @@ class ReadModel:
         if _SHOW_FUNCTIONS.fullmatch(query) is not None:
             return SqlRows(_functions(), cut=False)
         self._guard.check(query)
-        names = names_in(query)
+        names = _ALL if _LISTS.search(query) else names_in(query)
+        self._define_tables()  # all, because DuckDB names those that may be meant
         self._show_for(names)
         with self._cursor(query) as cursor:
-            self._define(cursor, _ALL if _LISTS.search(query) else names)
+            self._define(cursor, names)
             found = _first(cursor, query, parameters, limit + 1)
         return SqlRows(found.slice(0, limit), cut=found.num_rows > limit)
 
@@ -192,43 +187,39 @@ class ReadModel:
             QueryError: DuckDB reports an error.
             UserError: a file of the tables can't be read.
         """
-        names = names_in(query)
-        self._show_for(names)
+        self._show_for(names_in(query))
         with self._cursor(query) as cursor:
-            self._define(cursor, names)
             # A relation binds the query once more, for a quarter of the time of a short answer.
-            return cursor.execute(query, parameters).to_arrow_table()
+            return cursor.execute(expanded(query), parameters).to_arrow_table()
 
     def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
         """Run one of the program's own queries; return the rows as dictionaries, times as epoch milliseconds.
 
         Without Arrow, which takes longer to import than most questions take to answer.
         """
-        names = names_in(query)
-        self._show_for(names)
+        self._show_for(names_in(query))
         with self._cursor(query) as cursor:
-            self._define(cursor, names)
-            cursor.execute(self._in_ms(cursor, query, parameters), parameters)
+            cursor.execute(f"SELECT in_ms(COLUMNS(*)) FROM ({expanded(query)})", parameters)  # noqa: S608  ours
             columns = [name for name, *_ in cursor.description or ()]
             return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
-    def _in_ms(self, cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> str:
-        """Return the query with epoch milliseconds for timestamps; its columns are the same at each run."""
-        if (in_ms := self._queries_in_ms.get(query)) is None:
-            in_ms = with_epoch_ms(query, _relation(cursor, query, parameters))
-            if len(self._queries_in_ms) < _QUERIES:
-                self._queries_in_ms[query] = in_ms
-        return in_ms
+    def rows_once(self, query: str, parameters: Mapping[str, object]) -> list[Row]:
+        """Return `rows`, and the same ones until the parameters or the tables change: one answer asks several times."""
+        asked = (self.version, query, *parameters.values())
+        if (rows := self._asked.get(asked)) is None:
+            rows = self.rows(query, parameters)
+            if len(self._asked) >= _ASKED:
+                self._asked.clear()
+            self._asked[asked] = rows
+        return rows
 
     def scan(self, query: str, parameters: Parameters = ()) -> Iterator["pa.RecordBatch"]:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""
         from schemas.arrow import in_epoch_ms
 
-        names = names_in(query)
-        self._show_for(names)
+        self._show_for(names_in(query))
         with self._cursor(query) as cursor:
-            self._define(cursor, names)
-            yield from map(in_epoch_ms, _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS))
+            yield from map(in_epoch_ms, _relation(cursor, expanded(query), parameters).to_arrow_reader(_BATCH_ROWS))
 
     def span(self, table: str) -> tuple[int, int] | None:
         """Return the earliest and the latest ``time`` of a table's rows, epoch milliseconds; None if it is empty.
@@ -279,6 +270,12 @@ class ReadModel:
         with self._defining:
             define(cursor, names - self._defined)
             self._defined |= names
+
+    def _define_tables(self) -> None:
+        """Define the tables that no query has needed yet, as empty ones."""
+        with self._refreshing:
+            if lacking := [view for view in self._views if view.is_lacking]:
+                self._show(lacking, keep=self._keeps)
 
     def _show_for(self, names: frozenset[str]) -> None:
         """Show the files of the tables among the names that a query needs; fetch them, if they are not here.

@@ -4,20 +4,18 @@ Opening a file takes a reader about 0.2 ms each time, and the job writes one eve
 reads a small file once, when it first sees it, and keeps its rows until `maintain` has merged it into a large one.
 """
 
-import re
 import time
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 import duckdb
-from duckdb.sqltypes import DuckDBPyType
 
 from rebalance_model.entities import TIME_MAX
 from schemas.tables import ADDED, DERIVED, TABLES, columns
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.tables import observations
-from streaming.tables.catalog import FUNCTIONS, VIEWS, definitions
+from streaming.tables.catalog import FUNCTIONS, VIEWS, in_duckdb
 from streaming.tables.delta import any_delta_at, check_readable, is_delta_at, readable
 from streaming.tables.files import File, files_of, refuse, select
 from streaming.tables.folder import folder_at
@@ -51,21 +49,22 @@ class TableView:
         self._listed = time.monotonic()
         """When the log was listed last."""
         self._folder = folder_at(self._place)
-        self._files: Sequence[File] = ()
+        self._listing: Sequence[File] | None = None
+        """The files of the snapshot, once something has asked for them: that takes as long as opening the table."""
         self.version = -1
         """Delta's version of the snapshot."""
         self.refused: UserError | None = None
         """Why its rows can't be shown, because it has features of Delta that are not handled; None: they can."""
         self._take_snapshot()
-        self.shown_files: Sequence[File] = ()
-        """The files of the snapshot that the view shows."""
+        self._shown: Sequence[File] | None = None
+        """The files of the snapshot that the view shows; None: it is not defined yet."""
         self._kept: dict[str, int] = {}
         """The number of rows in memory by file."""
         self._left_out: set[str] = set()
         """The small files beyond the limit."""
         self._is_wanted = False
-        """Whether its files are fetched and shown; until a query names the table, it is shown empty: DuckDB opens files
-        when a view of them is defined, and a question needs three tables of fourteen."""
+        """Whether its files are fetched and shown; until a query names the table, a view of it is empty: DuckDB opens
+        files when a view of them is defined, and a question needs three tables of fourteen."""
         self._is_shown = False
         """Whether its files were shown once, and not only an empty table."""
         self._fetched: tuple[int, float] | None = None
@@ -87,10 +86,26 @@ class TableView:
         try:
             check_readable(self._delta)
         except UserError as error:
-            self._files, self.refused = (), error
+            self._listing, self.refused = (), error
         else:
-            self._files, self.refused = files_of(self.name, self._delta), None
+            self._listing, self.refused = None, None
         self.version = self._delta.version()
+
+    @property
+    def _files(self) -> Sequence[File]:
+        if self._listing is None:
+            self._listing = files_of(self.name, self._delta)
+        return self._listing
+
+    @property
+    def shown_files(self) -> Sequence[File]:
+        """The files of the snapshot that the view shows, or will show."""
+        return self._files if self._shown is None else self._shown
+
+    @property
+    def is_lacking(self) -> bool:
+        """Return whether there is no view of the table yet, because no query has named it."""
+        return self._shown is None and not self._is_wanted
 
     def _may_be_newer(self) -> bool:
         """Return whether the next commit is there, which takes one small request; Delta itself lists the log."""
@@ -135,7 +150,7 @@ class TableView:
             keep: whether to keep the rows of small files in memory from now on.
         """
         if self.refused is not None:
-            self._kept, self.shown_files = {}, ()
+            self._kept, self._shown = {}, ()
             cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{refuse(self.name, str(self.refused))}")
             return
         if keep and self._is_wanted and self.name in DERIVED:
@@ -147,7 +162,7 @@ class TableView:
             parts.append(f"SELECT {names} FROM {SCHEMA}.{self.name}")  # noqa: S608  the contract's names
         rows = "\nUNION ALL\n".join(parts)
         cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{rows}")
-        self.shown_files = self._files
+        self._shown = self._files
 
     def note_shown(self) -> None:
         """Note that the transaction of `show` was committed."""
@@ -211,8 +226,9 @@ def register(connection: duckdb.DuckDBPyConnection, tables: Place) -> None:
 
 
 def define_times(connection: duckdb.DuckDBPyConnection) -> None:
-    """Define what converts times in epoch milliseconds: `from_ms` to a timestamp, and two for queries of our own.
+    """Define what converts times in epoch milliseconds: `from_ms` to a timestamp, and three for queries of our own.
 
+    ``in_ms(x)`` is a timestamp in epoch milliseconds, and any other value itself, but for timestamps in a struct;
     ``day_of(ms)`` is the day by which tables are partitioned; ``age_ms(seen_at, ms)`` the age of a timestamp at an
     instant, 0 if it is later (clock skew).
     """
@@ -221,51 +237,14 @@ def define_times(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(f"CREATE OR REPLACE MACRO day_of(ms) AS {observations.day('ms')}")
     age = "CASE WHEN seen_at IS NOT NULL THEN greatest(0, ms - epoch_ms(seen_at)) END"
     connection.execute(f"CREATE OR REPLACE MACRO age_ms(seen_at, ms) AS {age}")
-
-
-def with_epoch_ms(query: str, result: duckdb.DuckDBPyRelation) -> str:
-    """Return a query with epoch milliseconds for the timestamps of its result, inside lists and structs too."""
-    columns = [(_quoted(name), type_) for name, type_ in zip(result.columns, result.types, strict=True)]
-    replaced = [f"{in_ms} AS {name}" for name, type_ in columns if (in_ms := _in_ms(name, type_)) != name]
-    return f"SELECT * REPLACE ({', '.join(replaced)}) FROM ({query})" if replaced else query  # noqa: S608  ours
-
-
-def _in_ms(value: str, type_: DuckDBPyType, depth: int = 0) -> str:
-    """Return the SQL of a value with epoch milliseconds for timestamps."""
-    if type_.id.startswith("timestamp"):
-        return f"epoch_ms({value})"
-    if type_.id == "list":
-        [(_, element)] = _children(type_)
-        in_ms = _in_ms(f"e{depth}", element, depth + 1)
-        return value if in_ms == f"e{depth}" else f"list_transform({value}, lambda e{depth}: {in_ms})"
-    if type_.id == "struct":
-        parts = [(_quoted(name), part) for name, part in _children(type_)]
-        packed = [f"{name} := {_in_ms(f'{value}.{name}', part, depth)}" for name, part in parts]
-        if all(text == f"{name} := {value}.{name}" for text, (name, _) in zip(packed, parts, strict=True)):
-            return value
-        return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({', '.join(packed)}) END"
-    return value
-
-
-def _children(type_: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:
-    """Return the parts of a list or struct; DuckDB declares what the children of an array or enum are, too."""
-    return [(name, child) for name, child in type_.children if isinstance(child, DuckDBPyType)]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    of_each = "(x TIMESTAMPTZ[]) AS list_transform(x, lambda t: epoch_ms(t)), (x DATE) AS x, (x) AS x"
+    connection.execute(f"CREATE OR REPLACE MACRO in_ms(x TIMESTAMPTZ) AS epoch_ms(x), {of_each}")
 
 
 def define(connection: duckdb.DuckDBPyConnection, names: Container[str]) -> None:
     """Define views and functions over the tables; what they use must be defined, or among them."""
-    for name, parameters, sql in definitions(observations.IN_DUCKDB):
-        if name in names:
-            head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
-            connection.execute(f"CREATE OR REPLACE {head}\n{_with_timestamps(sql, parameters or ())}")
-
-
-def _with_timestamps(sql: str, parameters: Iterable[str]) -> str:
-    """Cast the parameters, which a macro does not declare: text and dates are accepted, too."""
-    for name in parameters:
-        sql = re.sub(rf"\b{name}\b", f"CAST({name} AS TIMESTAMPTZ)", sql)
-    return sql.replace("AS TIMESTAMP)", "AS TIMESTAMPTZ)")  # Spark's name for it
+    for one in in_duckdb().values():
+        if one.name in names:
+            parameters = one.parameters or ()
+            head = f"MACRO {one.name}({', '.join(parameters)}) AS TABLE" if parameters else f"VIEW {one.name} AS"
+            connection.execute(f"CREATE OR REPLACE {head}\n{one.called(parameters)}")

@@ -1,5 +1,6 @@
 """Times as people write them."""
 
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.base.errors import UserError
-from streaming.base.times import duration_ms, in_zone, instant_ms, written, zone_at, zone_of
+from streaming.base.times import duration_ms, in_zone, instant_ms, now_ms, one_now, written, zone_at, zone_of
 from streaming.queries.labels import moment
 
 NOW = 1_795_284_000_000
@@ -135,3 +136,11 @@ def test_an_offset_that_no_zone_has_is_refused():
 def test_what_is_no_span_is_refused(text):
     with pytest.raises(UserError, match=r"Invalid duration .* Use 90s, 30m, 2h or 1d"):
         duration_ms(text)
+
+
+def test_all_ages_of_one_answer_are_of_one_instant():
+    with one_now():
+        first = now_ms()
+        time.sleep(0.005)
+        assert now_ms() == first
+    assert now_ms() > first

@@ -25,14 +25,10 @@ COMMANDS = (
 """@ stands for a blank within an argument."""
 RUN = """
 import sys
-from streaming.cli.main import main
+from streaming.cli.main import run
 for command in sys.argv[1:]:
     sys.argv = ["rebalance-watch", *(word.replace("@", " ") for word in command.split())]
-    try:
-        main()
-        code = 0
-    except SystemExit as end:
-        code = end.code
+    code = run()
     sys.stderr.flush()
     print(f"== {command} {code}", flush=True)
 """

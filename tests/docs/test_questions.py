@@ -81,7 +81,7 @@ def test_a_queue_s_hours_on_a_day_are_at_most_24(tmp_path):
 def test_owners_at_an_instant_are_those_of_the_product(answered, asked_model, instant):
     owners = {
         (one["topic"], one["broker"], one["queue_id"]): one["client_id"]
-        for one in asked_model.rows("SELECT * FROM owners_at(make_timestamp(?))", [instant * 1000])
+        for one in asked_model.rows("SELECT * FROM owners_at(make_timestamp($1))", [instant * 1000])
         if one["group"] == GROUP
     }
     found = answered("02", until=datetime.fromtimestamp(instant / 1000, UTC))

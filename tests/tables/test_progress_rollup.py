@@ -33,7 +33,7 @@ def tables(folder):
 
 
 def lags(model, at: int) -> list[tuple]:
-    found = model.rows("SELECT * FROM progress_at(from_ms(?)) p WHERE p.queue_id = 0", [at])
+    found = model.rows("SELECT * FROM progress_at(from_ms($1)) p WHERE p.queue_id = 0", [at])
     return [(row["lag"], row["lag_time"] - FIRST, row["lag_is_stale"]) for row in found]
 
 
@@ -92,5 +92,5 @@ def test_a_wait_that_became_unknown_is_not_that_of_the_minute_before(tmp_path):
     roll_up(made, FIRST + DAY + DAY // 2)
     maintain(made, "queue_progress", Limits(rows_since=FIRST + DAY))
     with ReadModel(made) as model:
-        [queue] = model.rows("SELECT * FROM progress_at(from_ms(?)) p", [FIRST + 80_000])
+        [queue] = model.rows("SELECT * FROM progress_at(from_ms($1)) p", [FIRST + 80_000])
     assert (queue["lag"], queue["waiting_ms"]) == (3, None)

@@ -39,7 +39,7 @@ SHORT = {"current_groups", "owner_changes", "progress_at", "rebalance_cost", "te
 
 def test_dead_letters_are_those_of_the_last_answer_and_no_queue(model):
     def letters(at: int) -> list[tuple[object, ...]]:
-        rows = model.rows("SELECT * FROM dead_letters_at(from_ms(?))", [at])
+        rows = model.rows("SELECT * FROM dead_letters_at(from_ms($1))", [at])
         return [(row["topic"], row["added"], row["stored"], row["newest_at"], row["is_stale"]) for row in rows]
 
     assert letters(199) == []
@@ -51,7 +51,7 @@ def test_dead_letters_are_those_of_the_last_answer_and_no_queue(model):
 
 def test_an_instant_shows_the_last_observation_not_after_it(model):
     def queue(at: int, queue_id: int = 0) -> dict[str, object]:
-        return model.rows("SELECT * FROM progress_at(from_ms(?)) p WHERE p.queue_id = ?", [at, queue_id])[0]
+        return model.rows("SELECT * FROM progress_at(from_ms($1)) p WHERE p.queue_id = $2", [at, queue_id])[0]
 
     assert model.rows("SELECT * FROM progress_at(from_ms(99))") == []
     first = queue(299)
@@ -94,7 +94,7 @@ def test_of_two_commits_in_one_millisecond_the_later_one_counts(tmp_path, step):
 
 def test_what_is_older_than_two_intervals_is_stale_and_then_not_known(model):
     def lags(at: int) -> list[tuple]:
-        found = model.rows("SELECT * FROM progress_at(from_ms(?)) p WHERE p.queue_id = 0", [at])
+        found = model.rows("SELECT * FROM progress_at(from_ms($1)) p WHERE p.queue_id = 0", [at])
         return [(row["lag"], row["lag_is_at_least"], row["lag_is_stale"]) for row in found]
 
     assert lags(20_100) == [(5, False, False)]
@@ -166,7 +166,7 @@ def test_the_history_of_a_queue_has_every_interval_and_why_it_ended(model):
 )
 def test_who_owned_a_queue_at_an_instant(model, instant, owner):
     rows = model.rows(
-        "SELECT w.client_id FROM who_owned_at(from_ms(?)) w"
+        "SELECT w.client_id FROM who_owned_at(from_ms($1)) w"
         " WHERE w.cluster = 'c' AND w.topic = 'Orders' AND w.queue_id = 1",
         [instant],
     )
@@ -371,7 +371,8 @@ def test_the_day_of_a_row_is_its_table_s_own_and_leaves_files_out(tmp_path):
         assert model.rows("SELECT t.date, t.time FROM telemetry t GROUP BY ALL ORDER BY ALL") == [
             {"date": dt.date(1970, 1, 2), "time": day}, {"date": dt.date(1970, 1, 3), "time": 2 * day},
         ]  # fmt: skip
-        (plan,) = model.rows("EXPLAIN ANALYZE SELECT t.value FROM telemetry t WHERE t.date = DATE '1970-01-03'")
+        of_a_day = "SELECT t.value FROM telemetry t WHERE t.date = DATE '1970-01-03'"
+        (plan,) = model.sql(f"EXPLAIN ANALYZE {of_a_day}").to_pylist()
         assert "Scanning Files: 1/2" in plan["explain_value"]
 
 
@@ -440,3 +441,15 @@ def test_a_table_of_a_later_release_is_empty_until_it_is_there(tmp_path):
         append_rows(folder, table, [small_row(table)])
         assert model.refresh()
         assert len(model.rows(f"SELECT * FROM {table}")) == 1
+
+
+def test_what_one_answer_asks_twice_is_read_once_and_again_after_new_rows(tmp_path):
+    folder = make_tables(tmp_path / "tables")
+    query = "SELECT count(*) AS n FROM quality_results q WHERE q.suite = $suite"
+    with ReadModel(folder) as model:
+        before = model.rows_once(query, {"suite": "x"})
+        assert model.rows_once(query, {"suite": "x"}) is before
+        append_rows(folder, "quality_results", [small_row("quality_results")])
+        assert model.refresh()
+        assert (before, model.rows_once(query, {"suite": "x"})) == ([{"n": 0}], [{"n": 1}])
+        assert model.rows_once(query, {"suite": "y"}) == [{"n": 0}]

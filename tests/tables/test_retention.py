@@ -140,7 +140,7 @@ def test_after_any_drops_each_instant_since_the_limit_is_as_before(tmp_path, see
     def seen() -> list[object]:
         with ReadModel(tables) as model:
             return [
-                model.rows(f"SELECT * FROM {name}(from_ms(?)) t ORDER BY ALL", [at])
+                model.rows(f"SELECT * FROM {name}(from_ms($1)) t ORDER BY ALL", [at])
                 for at in (600, 800, 1_100)
                 for name in ("owners_at", "groups_at", "queues_at")
             ]

@@ -2,6 +2,7 @@
 -- step and evidence are of one transition, `judged_at`: the last one at the worst severity of the cause that held longest.
 -- A person closes an incident and those that it absorbs; `cleared_at` is null while the condition of an incident holds,
 -- whether it is closed or not.
+WITH closed AS (SELECT c.* FROM closed_at(instant) c)
 SELECT
     l.cluster, l.group, l.incident_id, l.code, l.verdict_sub_cause AS sub_cause, l.severity, l.subject, l.opened_at,
     CASE WHEN l.is_closed THEN greatest(l.closed_at, l.opened_at) ELSE l.cleared_at END AS resolved_at,
@@ -67,8 +68,8 @@ FROM (
         ) v
             ON v.cluster = h.cluster AND v.group = h.group AND v.incident_id = h.incident_id
             AND v.nth = 1 AND v.sub_cause = CASE WHEN h.main_explanation = '' THEN h.sub_cause ELSE h.main_cause END
-        LEFT JOIN closed_at(instant) o ON o.incident_id = h.incident_id
-        LEFT JOIN closed_at(instant) p ON p.incident_id = h.parent AND coalesce(h.absorbed, true)
+        LEFT JOIN closed o ON o.incident_id = h.incident_id
+        LEFT JOIN closed p ON p.incident_id = h.parent AND coalesce(h.absorbed, true)
         WHERE h.age = 1
     ) d
 ) l
