@@ -12,6 +12,7 @@ from streaming.base.health import Health, Task
 from streaming.base.lines import start_lines
 from streaming.base.place import tables_of
 from streaming.base.settings import load_policy, load_settings
+from streaming.cli.interruption import end_in_time
 from streaming.cli.options import PolicyOption
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def run(
     from streaming.serve.otlp.start import pushing
     from streaming.serve.web.probes import probes
 
+    end_in_time()  # until there are batches: Spark's libraries may eat a KeyboardInterrupt
     settings, thresholds = load_settings(), load_policy(policy)
     log = start_lines(settings.log.format, "run")
     stopping, health = threading.Event(), Health()
@@ -53,7 +55,7 @@ def run(
         stopping.set()
 
     def handle_signals() -> None:
-        """Set our handlers, after Spark has set its own, which would discard the batch in progress."""
+        """Let the batch in progress end, now that there may be one."""
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGTERM, stop)
 

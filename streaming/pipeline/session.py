@@ -12,12 +12,13 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
-from pyspark import SparkConf, SparkContext, accumulators
+from pyspark import SparkConf, SparkContext, accumulators, java_gateway
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -60,7 +61,8 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
             alive(logs),
             _submitted(properties.hidden, settings.runtime.root / "spark"),
             _stderr_to(logs / "jvm.log"),
-            _ignored(signal.SIGTERM),
+            _ends_with_this_process(),
+            _own_handler(signal.SIGINT),
         ):
             session = _started(visible, jar_of_ours(settings))
     except PySparkRuntimeError as error:
@@ -145,19 +147,38 @@ def _submitted(properties: dict[str, str], folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _ignored(number: signal.Signals) -> Iterator[None]:
-    """Let a child process ignore a signal that a service manager sends to all processes, so that it can end its batch.
+def _ends_with_this_process() -> Iterator[None]:
+    """Let the JVM that is about to start ignore SIGTERM, which a service manager sends to all, as it ignores Ctrl-C.
 
-    pyspark does the same for SIGINT. The JVM ends with this process, however that ends, because it reads its pipe.
+    So it can end its batch; it ends with this process, however that ends, because it reads its pipe. This process keeps
+    its handlers: what it ignored for a while would be lost.
     """
-    if threading.current_thread() is not threading.main_thread():  # a handler can be set only there
-        yield
-        return
-    former = signal.signal(number, signal.SIG_IGN)
+    names = vars(java_gateway)
+    popen = names["Popen"]
+
+    def started(command: list[str], *, preexec_fn: Callable[[], object], **given: Any) -> Any:
+        def ignore() -> None:
+            preexec_fn()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        return popen(command, preexec_fn=ignore, **given)
+
+    names["Popen"] = started
     try:
         yield
     finally:
-        signal.signal(number, former)
+        names["Popen"] = popen
+
+
+@contextmanager
+def _own_handler(number: signal.Signals) -> Iterator[None]:
+    """Keep the handler of a signal, though Spark sets one of its own, in the main thread."""
+    former = signal.getsignal(number)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(number, former)
 
 
 def _quiet_at_the_end() -> None:

@@ -105,8 +105,9 @@ def expanded(query: str) -> str:
     written, end = [], 0
     for use in _USE.finditer(query):
         definition = in_duckdb().get(use["name"])
-        is_use = definition is not None and bool(use["call"] if definition.parameters else use["read"] and not use["call"])
-        if definition is None or not is_use or use.start() < end:
+        if definition is None or use.start() < end:
+            continue
+        if not use["call"] if definition.parameters else use["call"] or not use["read"]:
             continue
         written.append(query[end : use.start("name")])
         arguments, end = _arguments(query, use.end()) if use["call"] else ([], use.end())

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from pyspark import java_gateway
 
 from checkpoints.generation import claimed
 from schemas.tables import TABLES
 from streaming.cli.maintain import _failure
+from streaming.pipeline.session import _ends_with_this_process
 from tests.support.basis import BASIS
 from tests.support.counted_cluster import CountedCluster
 from tests.support.tables import append_rows, small_row
@@ -66,6 +69,13 @@ def root(tmp_path):
 
 
 @pytest.fixture
+def new_root(tmp_path):
+    """Give a root without tables, and a log of files for the job, which makes them."""
+    (tmp_path / "new" / "log").mkdir(parents=True)
+    return tmp_path / "new"
+
+
+@pytest.fixture
 def name_server():
     """Give the address of a server that answers, so that `collect poll` goes on."""
     with CountedCluster(["g"]) as cluster:
@@ -110,6 +120,45 @@ except BaseException:
     assert ended.returncode == -signal.SIGALRM
 
 
+RUN = """
+import os, signal, sys, time
+from functools import partial
+from streaming.cli import main, run
+from streaming.pipeline import job
+
+def eat(*_given, **_named):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(600)
+    except BaseException:  # as Python does with what is raised where an object is deleted
+        time.sleep(600)
+
+job.running = eat
+run.end_in_time = partial(run.end_in_time, 0.5)
+sys.argv = ["rebalance-watch", "--root", sys.argv[1], "run"]
+main.main()
+"""
+
+
+def test_a_job_that_is_still_starting_ends_though_ctrl_c_is_eaten(new_root):
+    ended = subprocess.run([sys.executable, "-c", RUN, str(new_root)], timeout=ENDED, check=False)
+    assert ended.returncode == -signal.SIGALRM
+
+
+def test_the_jvm_ignores_sigterm_and_the_job_does_not_even_while_that_starts():
+    former = signal.getsignal(signal.SIGTERM)
+    with _ends_with_this_process():
+        jvm = java_gateway.Popen(["sleep", "600"], preexec_fn=lambda: None)
+        assert signal.getsignal(signal.SIGTERM) is former
+    try:
+        status = Path(f"/proc/{jvm.pid}/status").read_text("utf-8")
+        ignored = int(re.search(r"SigIgn:\s+(\w+)", status)[1], 16)
+        assert ignored & 1 << signal.SIGTERM - 1
+    finally:
+        jvm.kill()
+        jvm.wait()
+
+
 def start(name: str, root: Path, name_server: str) -> subprocess.Popen[bytes]:
     arguments = [one.format(root=root) for one in PROCESSES[name]]
     (root / "spool").mkdir(exist_ok=True)
@@ -148,8 +197,8 @@ def test_maintain_and_its_checks_end_at_a_random_moment(root):
 @pytest.mark.prove
 @pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("name", PROCESSES)
-def test_each_process_ends_at_a_hundred_random_moments_in_10_s(root, name_server, name, record_property):
-    chance = random.Random(name)
-    longest = max(stopped_at_random(name, root, name_server, chance, 15.0) for _ in range(MOMENTS))
+def test_each_process_ends_at_a_hundred_random_moments_in_10_s(root, new_root, name_server, name, record_property):
+    chance, place = random.Random(name), new_root if name in {"run", "up"} else root
+    longest = max(stopped_at_random(name, place, name_server, chance, 15.0) for _ in range(MOMENTS))
     record_property("moments, longest end", f"{MOMENTS}, {longest:.1f} s")
     assert longest < 10.0
