@@ -18,7 +18,9 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, Field
+from deltalake import Schema as DeltaSchema
 
 from checkpoints.lease import LOCK, Lease
 from checkpoints.manifest import (
@@ -37,8 +39,8 @@ from checkpoints.manifest import (
 )
 from checkpoints.position import mend
 from checkpoints.spark_files import follow, follow_itself, has_moved, last_commits, mend_state
-from checkpoints.table_schema import bring_up_to_date, commented_schema
-from schemas.meanings import meaning_of
+from schemas.arrow import arrow_schema
+from schemas.meanings import meaning_of, meanings_of
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.durable import torn_file
 from streaming.base.errors import UserError
@@ -360,3 +362,49 @@ def _create(path: Place, table: str, generation: str, versions_days: int | None)
         configuration={PROPERTY: generation, **kept, **_CHECKPOINT_INTERVAL},
         raise_if_key_not_exists=False,
     )
+
+
+_COMMENT = "comment"
+
+
+def commented_schema(table: str) -> pa.Schema:
+    """Return the schema with which a table is created.
+
+    Raises:
+        KeyError: the table does not exist.
+    """
+    comments = meanings_of(table)
+    return pa.schema([field.with_metadata({_COMMENT: comments[field.name]}) for field in arrow_schema(table)])
+
+
+def bring_up_to_date(delta: DeltaTable, table: str) -> None:
+    """Add the columns and comments that a table of an older release lacks; existing rows have null in new columns.
+
+    No data is written: all of it is one commit, two with another description, and one more for each comment that was
+    another one.
+
+    Raises:
+        UserError: a column has another type than in this release.
+    """
+    existing = {field.name: field for field in delta.schema().fields}
+    lacking, changed = [], []
+    for field in DeltaSchema.from_arrow(commented_schema(table)).fields:
+        old = existing.get(field.name)
+        if old is None:
+            lacking.append(Field(field.name, field.type, nullable=True, metadata=field.metadata))
+        elif old.type != field.type:
+            raise UserError(
+                f"The table {table} was made by another release: its column {field.name} has another type. Start that "
+                "release again, or this one under a new runtime.root, which reads the log from its beginning."
+            )
+        elif _COMMENT not in old.metadata:
+            metadata = {**old.metadata, **field.metadata}
+            lacking.append(Field(field.name, old.type, nullable=old.nullable, metadata=metadata))
+        elif old.metadata[_COMMENT] != field.metadata[_COMMENT]:
+            changed.append(field)
+    if lacking:
+        delta.alter.add_columns(lacking)
+    for field in changed:
+        delta.alter.set_column_metadata(field.name, {**existing[field.name].metadata, **field.metadata})
+    if delta.metadata().description != meaning_of(table):
+        delta.alter.set_table_description(meaning_of(table))

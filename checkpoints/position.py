@@ -1,10 +1,8 @@
-"""Read from a query's checkpoint how far it has read the log.
+"""The position of a query in the log, in its checkpoint's plans and records of batches; mended after a power cut.
 
 Spark writes the end of a batch's input to ``offsets/<batch>``, and marks the batch as finished by ``commits/<batch>``.
 For Kafka the end is the next offset of each partition; for files a number, and ``sources/0`` has the files of each
 number.
-
-What a power cut may tear of the batches in a query's checkpoint, and what a start does about it.
 
 The plan of a batch is synced before its rows are written, and the state after it before Spark records it (`sync_plan`,
 `sync_state` in `streaming.pipeline.sinks`). So a power cut can tear only

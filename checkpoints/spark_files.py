@@ -1,27 +1,19 @@
-"""The files that Spark writes into a query's checkpoint: their names, their form and their checksums.
+"""Spark's files in a query's checkpoint: read, checked, mended, and moved with their root.
 
 Spark writes a file under another name and renames it, so a process that is killed leaves it whole or absent. It syncs
-neither content nor name: after a power cut, what was written last may be empty, torn or missing. Hadoop keeps checksums
-beside each file of a local disk, but Spark does not look at them.
+neither content nor name: after a power cut, the files that were written last may be empty, torn or missing. Hadoop
+keeps checksums beside each file of a local disk, but Spark does not look at them.
 
-The last Delta commit that a query has made to each of its tables, in a file of its checkpoint.
-
-Without its last commits a Delta table is a whole, older table: nothing in it says that rows are gone. So a start
-compares. The file is written after the commits and before Spark records the batch, hence never ahead of the tables.
-
-The files of the operator's state in its checkpoint: whether Spark can read the state that the next batch needs.
-
-Below ``state/0`` each state partition has a folder, with the changes of each batch (``<version>.changelog``) and now
-and then a snapshot (``<version>.zip``, and the files that it names in ``SSTs``); the version with which a batch begins
-is its number. ``_metadata/v2`` and ``_stateSchema`` describe the state. Spark reads a snapshot and the changes since.
-If the last snapshot is not whole, it takes the one before; if changes are not whole, the query fails at each start.
-
-Let the queries' checkpoints follow a root, or a log of files, to another folder, as after it was moved or restored.
-
-Spark's file source knows the files that it has read by their addresses. In another folder every file would be new to
-it, and every row would be read again. So the addresses in its lists are rewritten; the log's id shows that it is the
-same log. The description of the operator's state has the addresses of its schemas, which are in the checkpoint itself.
-Delta's tables and all else below the root have only relative paths.
+- State: below ``state/0`` each state partition has a folder, with the changes of each batch (``<version>.changelog``)
+  and some snapshots (``<version>.zip``, and the files that it names in ``SSTs``); a batch begins with the version of
+  its number. ``_metadata/v2`` and ``_stateSchema`` describe the state. Spark reads a snapshot and the changes since. If
+  the last snapshot is not whole, it takes the one before; if changes are not whole, the query fails at each start.
+- The last Delta commit that a query has made to each of its tables, in a file of this program. Without its last commits
+  a Delta table is a whole, older table, so a start compares. The file is written after the commits and before Spark
+  records the batch, hence never ahead of the tables.
+- Addresses: Spark's file source knows the files that it has read by them, so in another folder it would read every row
+  again, and the description of the state has those of its schemas. They are rewritten after a root or a log of files
+  was moved or restored; the log's id shows that it is the same log. All else has relative paths.
 """
 
 import json

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from schemas.columns import ColumnType, ListOf, StructOf, TableColumn
-from schemas.tables import columns
+from schemas.tables import ColumnType, ListOf, StructOf, TableColumn, columns
 
 _STORED = pa.timestamp("us", "UTC")
 _IN_MS = pa.timestamp("ms", "UTC")

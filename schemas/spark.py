@@ -2,8 +2,7 @@
 
 from pyspark.sql import types as spark
 
-from schemas.columns import ColumnType, ListOf, StructOf, TableColumn
-from schemas.tables import columns
+from schemas.tables import ColumnType, ListOf, StructOf, TableColumn, columns
 
 _SCALARS: dict[str, spark.DataType] = {
     "string": spark.StringType(),

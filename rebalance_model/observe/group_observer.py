@@ -47,7 +47,6 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group import ended_queues, proxied, rebalances
 from rebalance_model.observe.group.deleted_group import is_unreported, unreported_at
 from rebalance_model.observe.hooks import hook, pops
-from rebalance_model.observe.lost_group import note_lost
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.answers import fold_running_info
 from rebalance_model.observe.polls.connections import fold_connections, fold_proxy
@@ -57,7 +56,18 @@ from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules import broker_name_shared
 from rebalance_model.observe.rules.broker_unreachable import GONE
 from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
-from rebalance_model.observe.state import ClusterState, GroupState, Loss, LostPart, Rounds, Sequence, note_sequence
+from rebalance_model.observe.rules.state_lost import CODE
+from rebalance_model.observe.state import (
+    ClusterState,
+    GroupState,
+    Loss,
+    LostPart,
+    LostState,
+    Remains,
+    Rounds,
+    Sequence,
+    note_sequence,
+)
 from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.OF_POPS
@@ -133,10 +143,18 @@ class GroupObserver:
         return []
 
     def note_lost(self, part: LostPart, reason: str, now: int) -> None:
-        """Note that a part of what is kept of the group was lost: its next check opens an incident."""
-        note_lost(self.state, part, reason, now)
-        if self.state.next_snapshot == 0:
-            self.state.next_snapshot = _next_snapshot(self.state, now, self.policy)
+        """Note that a part of the group's state was lost: its next check opens an incident (`rules.state_lost`).
+
+        The check is due at once, and is a timer as any other, so the rows do not depend on where a batch ends.
+        """
+        state = self.state
+        lost = state.lost or LostState(part, now, now, 0, "")
+        state.lost = LostState(part, lost.since, now, lost.count + 1, reason, lost.open_incidents)
+        state.next_check = now + 1
+        if part == "SHARD":  # the state may be of an earlier batch, and its later rows are written
+            state.rows = max(state.rows, now)
+        if state.next_snapshot == 0:
+            state.next_snapshot = _next_snapshot(state, now, self.policy)
 
     def on_source(self, change: SourceChange, moment: Moment) -> list[AnyEffect]:
         """Process what has become of a source, or of the cluster."""
@@ -412,3 +430,25 @@ def _is_followed(state: GroupState, event: PollEvent, now: int, policy: Policy) 
         state.collector, state.covered_since, state.lost_at, state.rounds = source, now, 0, Rounds()
     state.polled_at = now
     return True
+
+
+def begun_again(cluster: str, group: str, remains: Remains, now: int) -> GroupState:
+    """Return an empty state for a lost one, which continues the numbers of the group's rows and its own incident.
+
+    Args:
+        cluster: the cluster.
+        group: the consumer group.
+        remains: what is known of the former state.
+        now: the time on the timeline; epoch milliseconds. No group has as many rows as milliseconds have passed since
+            1970, so rows are numbered from it where the former number is unknown.
+    """
+    state = GroupState(cluster, group, rows=max(remains.rows, now), last_seen=now)
+    former = {key: one for key, one in remains.incidents.items() if key == one.key and one.causes}
+    for key in [key for key in former if key.code == CODE]:
+        state.incidents[key] = former.pop(key)
+        state.unsettled[key.subject] = 1
+    earlier = remains.lost
+    if earlier is not None:
+        former = earlier.open_incidents | former
+    state.lost = LostState("GROUP", earlier.since if earlier else now, now, earlier.count if earlier else 0, "", former)
+    return state

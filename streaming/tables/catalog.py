@@ -16,9 +16,8 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
 
-from schemas.columns import ColumnType, ListOf, StructOf
 from schemas.meanings import column_meanings, row_meaning
-from schemas.tables import ROWS, TABLES, columns
+from schemas.tables import ROWS, TABLES, ColumnType, ListOf, StructOf, columns
 from streaming.tables import observations
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")

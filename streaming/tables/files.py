@@ -13,8 +13,7 @@ from urllib.parse import unquote
 from arro3.core import DataType
 from deltalake import DeltaTable
 
-from schemas.columns import ColumnType, ListOf, StructOf
-from schemas.tables import ADDED, PARTITIONED_BY, TABLES, columns
+from schemas.tables import ADDED, PARTITIONED_BY, TABLES, ColumnType, ListOf, StructOf, columns
 from streaming.base.place import Place
 from streaming.base.times import written
 from streaming.tables.delta import is_delta_at

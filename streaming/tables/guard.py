@@ -15,8 +15,7 @@ from typing import Any
 
 import duckdb
 
-from schemas.columns import ListOf
-from schemas.tables import TABLES, columns
+from schemas.tables import TABLES, ListOf, columns
 from streaming.base.errors import QueryError
 from streaming.base.language import gettext, marked
 from streaming.base.nearest import closest

@@ -27,9 +27,8 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_model.entities import INT64_MAX
-from schemas.columns import TableColumn
 from schemas.contract import CommitKind, Operation, tables_of
-from schemas.tables import DERIVED, PARTITIONED_BY, columns
+from schemas.tables import DERIVED, PARTITIONED_BY, TableColumn, columns
 from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock

@@ -10,8 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from rebalance_model.entities import TIME_MAX
-from schemas.columns import ListOf
-from schemas.tables import columns
+from schemas.tables import ListOf, columns
 
 VIEW = "queue_observations"
 RAW = 2

@@ -13,9 +13,8 @@ from itertools import pairwise
 from deltalake import CommitProperties, DeltaTable
 
 from schemas.arrow import arrow_schema
-from schemas.columns import ListOf
 from schemas.contract import Operation
-from schemas.tables import columns
+from schemas.tables import ListOf, columns
 from streaming.base.place import Place
 from streaming.tables.append import append
 from streaming.tables.database import connected

@@ -10,7 +10,7 @@ from streaming.base.settings import load_settings
 from streaming.serve.web import probes
 from streaming.serve.web.api import PREFIX
 from streaming.serve.web.gate import LOGIN_PATH
-from streaming.serve.web.mcp import PATH
+from streaming.serve.web.server import MCP_PATH
 from tests.docs.source import ROOT
 
 
@@ -50,7 +50,7 @@ def test_a_prefix_that_can_not_work_is_refused_at_the_start(url, sentence):
 
 def test_every_path_of_the_dashboard_is_known():
     pages = (ROOT / "streaming/serve/dashboard/routes.py").read_text("utf-8")
-    others = (PREFIX, LOGIN_PATH, "/logout", "/metrics", PATH, *probes.PATHS)
+    others = (PREFIX, LOGIN_PATH, "/logout", "/metrics", MCP_PATH, *probes.PATHS)
 
     found = {*re.findall(r'@_route\("/(\w+)', pages), *(path.split("/")[1] for path in others)}
     assert found == DASHBOARD_PATHS

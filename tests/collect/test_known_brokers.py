@@ -1,11 +1,13 @@
-"""Brokers that a name server no longer lists: reported as such, and no longer polled after long."""
+"""Brokers that a name server no longer lists, or lists at another address: which are polled, and for how long."""
+
+import pytest
 
 from rebalance_model.observe.events import UNREACHABLE, BrokerStatus, ConsumerConnection, Tick
 from streaming.base.limits import BROKER_FORGOTTEN_MS
 from streaming.collect.client import RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.known_brokers import KnownBrokers
-from tests.support.polling import polled
+from tests.support.polling import of_kinds, polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 
 HOUR = 3_600_000
@@ -157,3 +159,63 @@ def test_a_broker_that_has_no_turn_is_not_called_silent(monkeypatch):
     named = [event.broker for event in events if event.broker.startswith("evil")]
     assert len(named[5:]) == len(set(named[5:])) == 2
     assert len([event for event in events if event.broker == A.name and event.error is None]) == 3
+
+
+@pytest.mark.parametrize(
+    ("former", "failures", "boots"),
+    [
+        (5, {}, [5, 5, 9, 5, 9]),  # two brokers have the name: the one that it shows now is the last one
+        (9, {}, [9, 9, 9]),  # it is one broker of two addresses
+        (5, {("broker_status", "h:1"): RpcFailedError(UNREACHABLE, "refused")}, [5, 9, 9]),  # it has moved
+    ],
+)
+def test_a_names_former_address_is_asked_while_it_answers(former, failures, boots):
+    cluster = ScriptedCluster()
+    cluster.booted = {"h:1": former, "h:3": 9}
+
+    async def talk(poller):
+        await poller.round()
+        cluster.listed = [A._replace(address="h:3")]
+        await poller.find_brokers()
+        cluster.failures = failures
+        for _ in range(2):
+            await poller.round()
+
+    events = polled(cluster, talk)
+    assert [event.boot_time for event in events if isinstance(event, BrokerStatus)] == boots
+    assert {event.broker for event in events if isinstance(event, BrokerStatus)} == {"broker-a"}
+
+
+def test_a_broker_that_shares_a_name_may_miss_two_requests():
+    cluster = ScriptedCluster()
+    cluster.booted = {"h:1": 5, "h:3": 9}
+
+    async def talk(poller):
+        await poller.round()
+        cluster.listed = [A._replace(address="h:3")]
+        await poller.find_brokers()
+        for number in range(6):
+            away = number in {1, 2} or number > 3
+            cluster.failures = {("broker_status", "h:1"): RpcFailedError(UNREACHABLE, "refused")} if away else {}
+            await poller.round()
+
+    boots = [event.boot_time for event in polled(cluster, talk) if isinstance(event, BrokerStatus)]
+    assert boots == [5, 5, 9, 9, 9, 5, 9, 9, 9]
+
+
+def test_of_two_brokers_of_one_name_it_is_said_first_which_answers():
+    cluster = ScriptedCluster()
+    cluster.booted = {"h:1": 5, "h:3": 9}
+
+    async def talk(poller):
+        await poller.round()
+        cluster.listed = [A._replace(address="h:3")]
+        await poller.find_brokers()
+        cluster.delays = {("broker_status", "broker-a"): 0.2}
+        poller.tick()
+        await poller.round()
+        await poller.drain()
+
+    kinds = of_kinds(polled(cluster, talk))
+    last = kinds[kinds.index(Tick) + 1 :]
+    assert last[:2] == [BrokerStatus, BrokerStatus]

@@ -11,7 +11,7 @@ from streaming.collect.client import RemotingClient, RequestRefusedError
 from streaming.collect.remoting import RemotingCommand, decode, encode, frame_length
 from streaming.collect.requests import ReadCode, Request, refusal
 from streaming.collect.security import Credentials, security_of
-from streaming.lab.certificates import Authority
+from streaming.lab.security import Authority
 from tests.support.bodies import body_of
 
 ACL_1 = "org.apache.rocketmq.acl.common.AclException: "

@@ -17,7 +17,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.policy import Policy
 from streaming.queries.results import TelemetryCoverage
-from streaming.serve.dashboard.parts.coverage import coverage_of
+from streaming.serve.dashboard.parts.markup import coverage_of
 from tests.support.field import changed, changed_events, concluded, concluded_of, numbered
 
 SPLIT, FROM_START, PARTIAL = "07-ns-split", "07b-ns-split-from-start", "07c-ns-split-collector-partial"

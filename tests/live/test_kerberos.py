@@ -11,8 +11,7 @@ import pytest
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.lab import servers
-from streaming.lab.certificates import Authority
-from streaming.lab.security import ADMINISTRATION, KafkaListener, SecuredKafka, allow
+from streaming.lab.security import ADMINISTRATION, Authority, KafkaListener, SecuredKafka, allow
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.kafka_properties import connection_of
 from streaming.log.rows import publish

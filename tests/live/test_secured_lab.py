@@ -8,10 +8,9 @@ import pytest
 
 from streaming.base import jars
 from streaming.lab import servers
-from streaming.lab.certificates import Authority
 from streaming.lab.control import NewUser, ProducerOrders, read_orders, write_orders
 from streaming.lab.processes import end, spawn, wait_until
-from streaming.lab.security import SecuredRocketMq
+from streaming.lab.security import Authority, SecuredRocketMq
 from streaming.lab.state import LabFolder
 from tests.live.commands import said
 from tests.live.lab_kafka import values_of

@@ -7,7 +7,7 @@ import pytest
 
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
-from streaming.lab.certificates import Authority
+from streaming.lab.security import Authority
 from streaming.log.kafka_properties import connection_of, java_properties, python_properties
 
 PASSWORD = 'pass"word\\'

@@ -6,9 +6,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.arrow import arrow_schema
-from schemas.columns import ListOf, StructOf, TableColumn, columns_of
 from schemas.spark import spark_schema
-from schemas.tables import DERIVED, PARTITIONED_BY, TABLES, columns
+from schemas.tables import DERIVED, PARTITIONED_BY, TABLES, ListOf, StructOf, TableColumn, columns, columns_of
 
 
 def test_every_kind_of_field_becomes_its_column():

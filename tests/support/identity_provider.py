@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import httpx
 
-from streaming.lab.certificates import CertificateFiles
+from streaming.lab.security import CertificateFiles
 
 CLIENT_ID, CLIENT_SECRET = "rebalance-watch", "Zt4q7&w9 Kp2x/Lm5"
 PEOPLE = {

@@ -50,8 +50,10 @@ from rebalance_model.observe.engine.sources import (
     JUMP,
     LAG_EASES,
     NEVER,
+    NEW_UNTIL,
+    RECOVERS_AFTER,
     START_MARGIN,
-    START_STAMP_STEP,
+    START_TICKS,
     UNREACHABLE_WAIT,
     Doubt,
     Held,
@@ -67,7 +69,6 @@ from rebalance_model.observe.events import (
     BrokerStatus,
     ClockSeen,
     ClockStep,
-    Event,
     GroupEvent,
     Tick,
     corrected,
@@ -80,12 +81,6 @@ from rebalance_model.observe.state import Sequence
 
 __all__ = ["NEVER", "Held", "Ordering", "OutOfWait", "Waiting"]
 
-START_TICKS = 600_000
-"""The alternative start condition: ticks span this long; milliseconds."""
-NEW_UNTIL = START_TICKS
-"""A source is new until its ticks span this long; milliseconds."""
-RECOVERS_AFTER = 10
-"""The budget of newcomers recovers so many times as slowly as it is spent."""
 EVENTS_MAX = 100_000
 """The limit of the buffer, events."""
 BYTES_MAX = 64_000_000
@@ -107,7 +102,7 @@ class Ordering:
     def identified(self, event: AnyEvent) -> AnyEvent:
         """Return the event under the number of its source's incarnation; see `Source.number_of`."""
         name, (instance, start) = source_of(event), instance_of(event.source_id)
-        source = self.state.sources.get(name) or self._source(name)
+        source = self.state.sources.get(name) or self.state.source(name)
         behind, incarnations = source.newest - (event.time - source.correction), source.incarnations
         if incarnations and incarnations[-1] == (start, start):
             return event  # the usual case
@@ -151,8 +146,8 @@ class Ordering:
             dropped.
         """
         state, name = self.state, source_of(event)
-        stamp = stamp if state.started else self._note_stamp(stamp)
-        source = state.sources.get(name) or self._source(name)
+        stamp = stamp if state.started else state.stamp_before_start(stamp)
+        source = state.sources.get(name) or state.source(name)
         broadcast = not isinstance(event, GroupEvent)
         if isinstance(event, ClockStep) and not self._fold_step(event, name, source):
             return None
@@ -161,7 +156,7 @@ class Ordering:
         if source.correction < 0 and event.time - source.correction > stamp + FUTURE_MS_MAX:
             state.clocks.forget(name)  # its clock has been set since it was measured
             self._correct()
-        time = _time_of(event, source)
+        time = source.time_of(event)
         if time > source.newest:  # a copy does not show how late the source is
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
@@ -169,7 +164,7 @@ class Ordering:
             if not self._fold_tick(event, source, time, stamp, at_once=at_once):
                 return None
         elif broadcast and isinstance(event, BrokerStatus):
-            self._note_reachable(event, time)
+            state.note_reachable(event, time)
         if source.wrong or time < state.watermark:
             return corrected(event, time, source.correction)
         heapq.heappush(self.buffer, (time, name, state.arrivals, size, event))
@@ -216,7 +211,7 @@ class Ordering:
 
     def is_known(self, event: Tick | ClockStep) -> bool:
         """Return whether the event is a copy of one that was pushed before."""
-        last = self._source(source_of(event)).last
+        last = self.state.source(source_of(event)).last
         return last is not None and last.covers(instance_of(event.source_id)[1], event.seq)
 
     def skipped(self) -> list[AnyEvent]:
@@ -281,15 +276,6 @@ class Ordering:
             interval = min(interval, JUMP)  # two ticks with ten minutes between them are no promise of more
         return silent_after + 2 * interval if interval else 2 * silent_after
 
-    def _note_stamp(self, stamp: int) -> int:
-        """Return the log's stamp before the start, without its jumps: the clock that stamps may be set, too."""
-        state = self.state
-        jump = stamp - state.stamp - START_STAMP_STEP
-        state.jumped += max(0, jump) if state.stamp else 0
-        state.stamp, stamp = stamp, stamp - state.jumped
-        state.first_stamp = stamp if state.first_stamp < 0 else min(state.first_stamp, stamp)
-        return stamp
-
     def _may_start(self, stamp: int) -> bool:
         state = self.state
         if stamp - state.first_stamp >= self._policy.source_silent_after + START_MARGIN or self.is_full():
@@ -342,13 +328,6 @@ class Ordering:
         at = until + 1 if source.doubt or not wrong_clock else self.state.watermark
         self._out.append(OutOfWait(name, at - 1, at, why, wrong_clock))
 
-    def _source(self, name: str) -> Source:
-        source = self.state.sources.get(name)
-        if source is None:
-            elapsed = self.state.elapsed
-            source = self.state.sources[name] = Source(tick_elapsed=elapsed, known_elapsed=elapsed)
-        return source
-
     # Ticks
 
     def _fold_tick(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
@@ -362,7 +341,7 @@ class Ordering:
         behind = source.tick - (tick.time - source.correction)
         if behind > self.limit_of(source):
             self._set_clock(name, source, -behind)  # its report of that is lost
-            time = _time_of(tick, source)
+            time = source.time_of(tick)
         before, jump = source.tick, source.jump
         step = time - before
         if step > 0 and source.tick >= 0:
@@ -374,7 +353,7 @@ class Ordering:
         step = min(time, bound) - state.highest
         if step > 0 and source.doubt is None:
             state.highest += step
-            self._let_pass(0 if at_once else min(step, self._step_max(source)))
+            state.let_pass(0 if at_once else min(step, source.step_max(self._policy.source_silent_after)))
         source.tick_elapsed = state.elapsed
         if source.unreachable_since is not None and time > source.unreachable_since:
             source.unreachable_since = None
@@ -385,17 +364,6 @@ class Ordering:
         if state.started:
             self._detect_late()
         return True
-
-    def _let_pass(self, passed: int) -> None:
-        """Advance the stopwatch, and count the time for which newcomers that are behind hold back the others."""
-        state = self.state
-        state.elapsed += passed
-        holds = state.started and any(
-            source.behind_since is not None and not source.late and not source.ended and source.span < NEW_UNTIL
-            for source in state.sources.values()
-        )
-        change = RECOVERS_AFTER * passed if holds else -passed
-        state.held_by_new = max(0, state.held_by_new + change)
 
     def _judge_doubt(self, name: str, source: Source, before: int, jump: int, bound: int) -> None:
         """Judge whether the source's tick is too far ahead, and if it is for long, who is right.
@@ -432,10 +400,6 @@ class Ordering:
         held = sorted((one for one in self.buffer if one[1] == name), key=lambda one: one[2])
         self._believed += [event for *_, event in held]
 
-    def _step_max(self, source: Source) -> int:
-        """Return the largest step that counts: neither a set clock nor an outage of everything makes a source late."""
-        return max(self._policy.source_silent_after // 2, min(source.interval, self._policy.source_silent_after))
-
     def _note_behind(self, source: Source) -> None:
         behind, limit = max(self.state.highest, self.state.watermark) - source.tick, self.limit_of(source)
         source.lag = max(0, source.lag - LAG_EASES)
@@ -461,15 +425,6 @@ class Ordering:
                 or (source.span < NEW_UNTIL and state.held_by_new > RECOVERS_AFTER * budget)
             ):
                 self._stop_waiting(name, source, "LATE", wrong_clock=state.highest - source.tick <= limit)
-
-    def _note_reachable(self, status: BrokerStatus, time: int) -> None:
-        """Note whether a broker answers; only a collector can find that it does not."""
-        for source in self.state.sources.values():
-            if source.broker == broker_of(status):
-                if status.error is None or not status.error.is_silence:
-                    source.unreachable_since = None  # an error code from the broker is an answer
-                elif source.unreachable_since is None:
-                    source.unreachable_since = time
 
     # Clocks
 
@@ -526,7 +481,7 @@ class Ordering:
         highest = max((tick for tick in ticks if tick >= 0), default=state.highest)
         if highest <= max(state.highest, state.watermark) + JUMP:  # else it must be doubted
             state.highest = highest
-        self.buffer = [(_time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.buffer]
+        self.buffer = [(state.sources[one[1]].time_of(one[4]), *one[1:]) for one in self.buffer]
         heapq.heapify(self.buffer)
         self._skip(lambda one: one[0] < state.watermark)
 
@@ -538,7 +493,3 @@ class Ordering:
             heapq.heapify(self.buffer)
             self.state.bytes -= sum(one[3] for one in skipped)
             self._skipped += [corrected(one[4], one[0], self.state.sources[one[1]].correction) for one in skipped]
-
-
-def _time_of(event: Event, source: Source) -> int:
-    return max(source.floor, event.time - source.correction, 0)

@@ -19,9 +19,9 @@ import msgspec
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.effects import AnyEffect, AnyRow
-from rebalance_model.observe.engine.ordering import NEW_UNTIL, Ordering
+from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.engine.salvage import Restored, Saved, ShardState, restored
-from rebalance_model.observe.engine.sources import Source, Waiting
+from rebalance_model.observe.engine.sources import NEW_UNTIL, Source, Waiting
 from rebalance_model.observe.engine.timeline import Timeline
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, GroupEvent, Tick, source_of
 from rebalance_model.observe.group_store import KEY_PREFIX, GroupStore

@@ -28,6 +28,12 @@ LAG_EASES = 50
 """A source's recorded lag decreases by this much with each of its ticks; milliseconds."""
 COMES_BACK_WITHIN = 3_600_000
 """The watermark makes no allowance for a source that has been silent for longer; milliseconds."""
+START_TICKS = 600_000
+"""The alternative start condition: ticks span this long; milliseconds."""
+NEW_UNTIL = START_TICKS
+"""A source is new until its ticks span this long; milliseconds."""
+RECOVERS_AFTER = 10
+"""The budget of newcomers recovers so many times as slowly as it is spent."""
 NEVER = 2**63 - 1
 """A time after every event; epoch milliseconds."""
 
@@ -140,6 +146,14 @@ class Source(msgspec.Struct, array_like=True):
         """Return the time between two of its ticks, milliseconds, without an outage; 0: unknown."""
         return min(*self.steps, INTERVAL_MAX) if self.steps else 0
 
+    def step_max(self, silent_after: int) -> int:
+        """Return the largest step of time that counts: neither a set clock nor an outage of all makes a source late."""
+        return max(silent_after // 2, min(self.interval, silent_after))
+
+    def time_of(self, event: Event) -> int:
+        """Return the time of one of its events on the timeline."""
+        return max(self.floor, event.time - self.correction, 0)
+
 
 class Waiting(msgspec.Struct, array_like=True):
     """The shard's own part of the ordering's state; the buffer is kept beside it."""
@@ -151,7 +165,7 @@ class Waiting(msgspec.Struct, array_like=True):
     highest: int = 0
     """The highest tick, limited to the log's stamp plus the tolerated difference of clocks."""
     elapsed: int = 0
-    """A stopwatch that advances with the highest tick; a clock step counts for at most `_step_max`."""
+    """A stopwatch that advances with the highest tick; a clock step counts for at most `Source.step_max`."""
     arrivals: int = 0
     sources: dict[str, Source] = {}
     clocks: Clocks = msgspec.field(default_factory=Clocks)
@@ -164,6 +178,40 @@ class Waiting(msgspec.Struct, array_like=True):
     held_by_new: int = 0
     """How much of the budget is spent for which newcomers together may hold back the others (`RECOVERS_AFTER` times the
     milliseconds)."""
+
+    def source(self, name: str) -> Source:
+        """Return what is known of a source; create it on first sight."""
+        source = self.sources.get(name)
+        if source is None:
+            source = self.sources[name] = Source(tick_elapsed=self.elapsed, known_elapsed=self.elapsed)
+        return source
+
+    def stamp_before_start(self, stamp: int) -> int:
+        """Return the log's stamp before the start, without its jumps: the clock that stamps may be set, too."""
+        jump = stamp - self.stamp - START_STAMP_STEP
+        self.jumped += max(0, jump) if self.stamp else 0
+        self.stamp, stamp = stamp, stamp - self.jumped
+        self.first_stamp = stamp if self.first_stamp < 0 else min(self.first_stamp, stamp)
+        return stamp
+
+    def let_pass(self, passed: int) -> None:
+        """Advance the stopwatch, and count the time for which newcomers that are behind hold back the others."""
+        self.elapsed += passed
+        holds = self.started and any(
+            source.behind_since is not None and not source.late and not source.ended and source.span < NEW_UNTIL
+            for source in self.sources.values()
+        )
+        change = RECOVERS_AFTER * passed if holds else -passed
+        self.held_by_new = max(0, self.held_by_new + change)
+
+    def note_reachable(self, status: BrokerStatus, time: int) -> None:
+        """Note whether a broker answers; only a collector can find that it does not."""
+        for source in self.sources.values():
+            if source.broker == broker_of(status):
+                if status.error is None or not status.error.is_silence:
+                    source.unreachable_since = None  # an error code from the broker is an answer
+                elif source.unreachable_since is None:
+                    source.unreachable_since = time
 
 
 Held = tuple[int, str, int, int, AnyEvent]

@@ -35,10 +35,9 @@ from rebalance_model.observe.events import (
     Tick,
     source_of,
 )
-from rebalance_model.observe.group_observer import GroupObserver
+from rebalance_model.observe.group_observer import GroupObserver, begun_again
 from rebalance_model.observe.group_store import GroupStore, key_of_state
 from rebalance_model.observe.losses import Losses
-from rebalance_model.observe.lost_group import begun_again
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     ClusterState,
@@ -64,7 +63,6 @@ UNTICKED_MS_MAX = 3_600_000
 
 CHECKED_EVERY = 16
 """Events after which the state of a group without queues is checked; see `Timeline._check`."""
-
 
 _SILENCE, _CLUSTER, _GROUP = range(3)
 """The kinds of timers, in the order in which they run at the same moment."""
@@ -350,7 +348,7 @@ class Timeline:
         of_cluster = self._on_proxy(event, moment) if isinstance(event, ProxyConnection) else []
         try:
             effects: list[AnyEffect] = []
-            if state.silent and _has_missed(group, source, moment):
+            if source in state.silent and source not in moment.cluster.silent:  # it was forgotten, and is back
                 effects += group.on_source(SourceBack(source), moment)
             effects += group.handle(event, moment)
             if event.seq % CHECKED_EVERY == 0:
@@ -397,10 +395,8 @@ class Timeline:
 
     def _apply_to_groups(self, source: str, moment: Moment, change: SourceChange) -> list[AnyEffect]:
         """Apply what has become of a source to every group that it reports."""
-        effects: list[AnyEffect] = []
-        for key in sorted(self.state.groups_of.get(source, ())):
-            effects += self._change(key, lambda group: group.on_source(change, moment))
-        return effects
+        keys = sorted(self.state.groups_of.get(source, ()))
+        return [row for key in keys for row in self._change(key, lambda group: group.on_source(change, moment))]
 
     def _change(self, key: str, change: Callable[[GroupObserver], list[AnyEffect]]) -> list[AnyEffect]:
         """Change a group, and schedule its next check; if that fails, the group begins again."""
@@ -501,8 +497,3 @@ class Timeline:
             groups.pop(group.key, None)
         self._store.remove(key_of_state(group.key))
         self._forgotten.append(group)
-
-
-def _has_missed(group: GroupObserver, source: str, moment: Moment) -> bool:
-    """Return whether a source is back of which the group still knows that it was silent, after it was forgotten."""
-    return source in group.state.silent and source not in moment.cluster.silent

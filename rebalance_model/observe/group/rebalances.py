@@ -22,14 +22,23 @@ last observed stamp, and the new owner may have begun before its first.
 Fewest moves: if each member that keeps a topic had kept as many of its queues as it has at the end, only the rest would
 have moved. For each topic, a client gains as many queues as it has more after than before; the sum of these gains is
 the minimum.
+
+Messages that are consumed again: by the broker's hook, the new owner begins where it first pulls. Those beyond that
+offset that its former owner had committed, or that were committed for it, are certainly consumed again; those that the
+former owner had pulled further may be. The estimate is what it had consumed, by its rate since its last commit. A
+former owner that unlocks has committed what it consumed, so the bounds coincide. A client that keeps its process queue,
+as after its broker's restart, reads nothing again. Rereads of several owners within a rebalance are added up. By polls
+alone, the new owner began at the last observed commit or later, and its former owner can't have consumed more than
+there was: there is no estimate.
 """
 
 from collections import Counter
+from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import MoveKind, QueueMove, RebalanceSettled, stable_id
 from rebalance_model.observe.facts.group_facts import is_subscribed
-from rebalance_model.observe.group import causes, reconsumed
+from rebalance_model.observe.group import causes
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BROADCASTING, Episode, GroupState, HookQueueView, Move, QueueState
 from rebalance_model.observe.step import GroupStep
@@ -152,7 +161,7 @@ def add_reread(step: GroupStep, mq: MessageQueue) -> None:
     episode, queue = step.state.episode, step.state.queues[mq]
     move = episode.moves.get(mq) if episode is not None else None
     if episode is not None and move is not None and _is_within(episode, move, queue.hook_view):
-        move.reread = reconsumed.added(move.reread, reconsumed.by_hook(queue))
+        move.reread = _added(move.reread, _reread_by_hook(queue))
 
 
 def note_last_sign(step: GroupStep, mq: MessageQueue, client_id: str, sign: int) -> None:
@@ -333,7 +342,7 @@ def _close(step: GroupStep, episode: Episode, *, converged: bool | None) -> None
         return  # a normal start
     kinds = Counter(move.kind for move in moves)
     pauses = sorted(move.pause_ms for move in moves if move.pause_ms is not None)
-    again = reconsumed.in_all([move for move in moves if _is_handed_on(move) or move.reconsumed_min is not None])
+    again = _reread_in_all([move for move in moves if _is_handed_on(move) or move.reconsumed_min is not None])
     step.emit(
         RebalanceSettled(
             **step.next_row(),
@@ -365,7 +374,7 @@ def _queue_move(step: GroupStep, mq: MessageQueue, episode: Episode) -> QueueMov
     queue, move = step.state.queues[mq], episode.moves[mq]
     sign, is_exact = _last_sign(step, mq, move)
     has_pause = sign is not None and move.to_client is not None and move.begun_at is not None
-    again = reconsumed.of_move(queue, move, seen_by_hook=_is_within(episode, move, queue.hook_view))
+    again = _reread_of_move(queue, move, seen_by_hook=_is_within(episode, move, queue.hook_view))
     return QueueMove(
         queue=mq,
         from_client=move.from_client,
@@ -407,3 +416,69 @@ def _fewest(moves: tuple[QueueMove, ...]) -> int:
         if move.from_client is not None:
             gains[move.queue.topic, move.from_client] -= 1
     return sum(gain for gain in gains.values() if gain > 0)
+
+
+class _Reconsumed(NamedTuple):
+    """Messages that are consumed again; None if unknown."""
+
+    likely: int | None = None
+    least: int | None = None
+    most: int | None = None
+
+
+def _reread_of_move(queue: QueueState, move: Move, *, seen_by_hook: bool) -> _Reconsumed:
+    """Return the reread of one queue; None values if it had no owner before or has none now, without others in between.
+
+    It is ``seen_by_hook`` if its broker's hook reports the present holder, and the holder before.
+    """
+    if move.to_client is None:
+        least, likely, most = move.reread
+        return _Reconsumed(likely, least, most) if move.reread != (0, 0, 0) else _Reconsumed()
+    if seen_by_hook and queue.hook_view is not None and queue.hook_view.holder == move.to_client:
+        last = _reread_by_hook(queue)
+        if last.least is not None:
+            least, likely, most = _added(move.reread, last)
+            return _Reconsumed(likely, least, most)
+    if move.from_client is None or move.commit is None or queue.broker_offset is None:
+        return _Reconsumed()
+    return _Reconsumed(None, 0, max(0, queue.broker_offset - move.commit))
+
+
+def _reread_by_hook(queue: QueueState) -> _Reconsumed:
+    """Return what the present holder reads again of the messages consumed before it had the queue."""
+    hook_view = queue.hook_view
+    former, start = (hook_view.former, hook_view.start_offset) if hook_view is not None else (None, -1)
+    if former is None or start < 0 or former.commit < 0:
+        return _Reconsumed()
+    if hook_view is not None and former.client_id == hook_view.holder and hook_view.asked_at <= former.lost_at:
+        return _Reconsumed(0, 0, 0)
+    pulled = former.pulled
+    if queue.broker_offset is not None and queue.stats_at >= former.lost_at:
+        pulled = min(pulled, queue.broker_offset)  # there were no more messages to pull
+    least = max(0, former.commit - start)
+    most = max(least, pulled - start) if pulled >= 0 else None
+    if former.consumed < 0:
+        return _Reconsumed(None, least, most)
+    likely = max(least, former.consumed - start)
+    return _Reconsumed(likely if most is None else min(likely, most), least, most)
+
+
+def _added(sums: tuple[int, int | None, int | None], more: _Reconsumed) -> tuple[int, int | None, int | None]:
+    """Add to what was read again at least, likely and at most; an unknown part makes the sum unknown."""
+    least, likely, most = sums
+    return (
+        least + (more.least or 0),
+        None if likely is None or more.likely is None else likely + more.likely,
+        None if most is None or more.most is None else most + more.most,
+    )
+
+
+def _reread_in_all(moves: list[QueueMove]) -> _Reconsumed:
+    """Return the sums of a rebalance; one unknown queue makes the estimate and the upper bound unknown."""
+    sums: tuple[int, int | None, int | None] = (0, 0, 0)
+    for move in moves:
+        sums = _added(sums, _Reconsumed(move.reconsumed, move.reconsumed_min, move.reconsumed_max))
+    if moves and all(move.reconsumed_min is None for move in moves):  # nothing is known
+        return _Reconsumed()
+    least, likely, most = sums
+    return _Reconsumed(likely, least, most)

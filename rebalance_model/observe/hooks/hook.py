@@ -1,18 +1,17 @@
 """Fold the events of a broker's hook for a group: members, locks, pulls and commits as they happen.
 
-Each kind of call has a module: `member_calls`, `lock_requests`, `offset_queries`, `pulls`, `commits`, `pops`. What they
-conclude of who holds a queue is in `holders`.
+Each kind of call has a module: `member_calls`, `lock_requests`, `offset_queries` (with who holds a queue), `commits`,
+`pops`; pulls are folded here.
 
 One replica of a broker is followed: its master, or the slave that stands in for it. Every replica gets heartbeats, and
 a slave serves pulls; but clients lock, commit and request lists and offsets at the master, or at a slave while they
 know no master. So such a call at another replica shows a failover, whether a slave acts as master or a controller has
 elected another one; its lock table is another one, as after a restart. Of the other replicas only pulls count.
 
-Fold the pulls of a second (PULL_MESSAGE): who reads a queue, and how far.
-
-Pulls alone name a holder only if none is known (of an ordered queue: the client that still has its lock), or if the
-known one has not pulled for long: two clients pull one queue alternately until both have rebalanced, and the sum of the
-former owner's pulls in its last second comes after the new owner's query.
+The pulls of a second (PULL_MESSAGE) show who reads a queue, and how far. They name a holder only if none is known (of
+an ordered queue: the client that still has its lock), or if the known one has not pulled for long: two clients pull one
+queue alternately until both have rebalanced, and the sum of the former owner's pulls in its last second comes after the
+new owner's query.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,11 +1,10 @@
-"""Fold the queries of offsets (QUERY_CONSUMER_OFFSET): a client that makes a process queue begins with that call.
+"""Fold the queries of offsets (QUERY_CONSUMER_OFFSET), and record which client holds a queue.
 
-The call names no client: its channel does, once a heartbeat or another call came on it. Until then a query waits.
-
-Record which client holds a queue.
+A client that makes a process queue begins with that call. It names no client: its channel does, once a heartbeat or
+another call came on it. Until then a query waits.
 
 The holder of an ordered queue is the client whose lock was granted last. The holder of a concurrent queue is the client
-that last queried its offset (`offset_queries`), or, where none is known, the one that pulls it (`pulls`).
+that last queried its offset, or, where none is known, the one that pulls it (`hook`).
 """
 
 from collections.abc import Iterable

@@ -31,8 +31,6 @@ from rebalance_model.observe.step import GroupStep
 
 DECLARED = 2
 """A client that has declared the same in this many consecutive answers is taken to mean it."""
-
-
 POP_THRESHOLD_FOR_QUEUE = 96
 """popThresholdForQueue, where the client does not report it: with more unacknowledged messages of a queue it does not
 pop it (DefaultMQPushConsumerImpl.popMessage)."""
@@ -46,6 +44,9 @@ _NOT_ONLINE = "not online"
 """The broker's remark if it does not know the client (AdminBrokerProcessor.callConsumer). With another remark the same
 code means that it could not reach the client on the chosen channel. A broker that restarts may keep a channel that was
 closed while it registered; that lasts for 120 s, though the client works on another channel."""
+_WITHOUT_COUNTS = ("GO",)
+"""Languages (LanguageCode) whose clients show 0 for any number of cached messages, as rocketmq-client-go up to 2.1.2:
+it is unknown."""
 
 
 def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
@@ -150,7 +151,7 @@ def _repeats(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) ->
 
 def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientView) -> None:
     """Bring the view of a client to an answer that repeats the one before, in place."""
-    counts, listed = rounds.counts_messages(client.language), event.queues or ()
+    counts, listed = _counts_messages(client.language), event.queues or ()
     newest = newest_stamp(listed, ())
     client.skew = offsets.bounds(client, newest, event.time)
     client.asked_before, client.client_now = client.asked_at_answer, newest
@@ -317,8 +318,8 @@ def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | 
 
 def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupState) -> ClientView:
     former = client if client is not None else ClientView(0, 0, orderly=state.orderly)
-    language = former.language if former.answered else rounds.language_of(state, event.client_id)
-    counts = rounds.counts_messages(language)
+    language = former.language if former.answered else _language_of(state, event.client_id)
+    counts = _counts_messages(language)
     former_queues = former.queues
     infos = {info.mq: info for info in event.queues or ()}  # of a queue that is there twice, the last one
     queues = {mq: _process_queue(info, former_queues.get(mq), event, counts=counts) for mq, info in infos.items()}
@@ -426,3 +427,16 @@ def _take_stamps_of(
         view.last_pull_timestamp, view.pull_seen = info.pull_time, event.time
     if view.last_consume_timestamp != info.consume_time:
         view.last_consume_timestamp, view.consume_seen = info.consume_time, event.time
+
+
+def _language_of(state: GroupState, client_id: str) -> str:
+    """Return the language of a client as a broker lists it; empty: none does."""
+    for view in state.views.values():
+        for channel in view.info.channel_info_table.values():
+            if channel.client_id == client_id and channel.language:
+                return channel.language
+    return ""
+
+
+def _counts_messages(language: str) -> bool:
+    return language not in _WITHOUT_COUNTS

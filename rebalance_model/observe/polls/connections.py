@@ -1,12 +1,11 @@
-"""Fold a broker's list of members (GET_CONSUMER_CONNECTION_LIST): its view, or a check of the view by its hook.
+"""Fold lists of members (GET_CONSUMER_CONNECTION_LIST): a broker's view, a check of its hook's view, a proxy's clients.
 
-Check a broker's answer against the view of the group that was rebuilt from its hook's events.
-
-Events come in time order. So an answer that lacks a channel is right if the view got the last event of that channel
-before the request was sent: the channel was closed, or dropped by the broker's scan, for which there is no event. It is
-removed at once. Any other difference is unconfirmed at first: the answer may be older or younger than the last event.
-If the next answer shows the same difference, without an event of it in between, the answer is right as well: a
-heartbeat or a subscription was not reported. The view is corrected, and the group's next row lists the correction.
+Without a hook the answer is the broker's view. With one, it checks the view that the hook's events have built. Events
+come in time order. So an answer that lacks a channel is right if the view got the last event of that channel before the
+request was sent: the channel was closed, or dropped by the broker's scan, for which there is no event. It is removed at
+once. Any other difference is unconfirmed at first: the answer may be older or younger than the last event. If the next
+answer shows the same difference, without an event of it in between, the answer is right as well: a heartbeat or a
+subscription was not reported. The view is corrected, and the group's next row lists the correction.
 
 While a broker's master is away or has just changed, the answer may come from another replica than the hook's events
 (`is_of_other_replica`): it is ignored then.
@@ -15,10 +14,9 @@ While a hook is silent or late, an answer replaces its view at once: no other in
 Then the corrections list only the channels of clients that are gone, not all that the hook has missed. Without that, a
 client that is killed just after its broker has returned, before the hook's first event, would leave without a trace.
 
-Fold a proxy's list of a group's clients (GET_CONSUMER_CONNECTION_LIST): which clients no broker lists.
-
-It is no broker's view: these clients divide no queues, cause no rebalance, and hold no locks. A proxy that does not
-answer shows nothing: its last list stays, and counts for nothing until it answers.
+A proxy lists the clients that no broker lists. That is no broker's view: these clients divide no queues, cause no
+rebalance, and hold no locks. A proxy that does not answer shows nothing: its last list stays, and counts for nothing
+until it answers.
 """
 
 from collections import Counter

@@ -1,24 +1,18 @@
-"""Compare the answers of all members once every one of them has been asked again (a round).
+"""Judge what only several answers show: a round of all members, and a broker's restart.
 
-Each client's queues are known at another instant. Only a complete round shows that a queue has no owner or the wrong
-one; then the affected queues are judged.
+Each client's queues are known at another instant. Only a round, in which every member has been asked again, shows that
+a queue has no owner or the wrong one; then the affected queues are judged.
 
-Handle a broker's restart that only polls show (BROKER_STATUS with another boot time).
-
-The broker has no members until they send their next heartbeat, while its clients continue: the former members are
-expected back, as `hook.on_restart` does where a hook reports.
-
-What kinds of clients never report in an answer to GET_CONSUMER_RUNNING_INFO, though the field is there.
-
-rocketmq-client-go up to 2.1.2 does not fill the number of cached messages: its answer shows 0 for any number of them.
-What a kind never reports is unknown, not 0.
+A broker that polls show to have restarted (BROKER_STATUS with another boot time) has no members until they send their
+next heartbeat, while its clients continue: the former members are expected back, as `hook.on_restart` does where a hook
+reports.
 """
 
 from rebalance_model.observe.group import rebalances
 from rebalance_model.observe.group.expectation import infer
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow, recount_round
 from rebalance_model.observe.polls.routes import note_beyond
-from rebalance_model.observe.state import BrokerView, GroupState, Unassigned
+from rebalance_model.observe.state import BrokerView, Unassigned
 from rebalance_model.observe.step import GroupStep
 
 
@@ -45,24 +39,6 @@ def stop_waiting(step: GroupStep) -> None:
             follow(step, before, first_sight=False)
         elif view.expected_back_until:
             step.schedule_check(min(view.expected_back_until.values()))
-
-
-WITHOUT_COUNTS = ("GO",)
-"""Languages (LanguageCode) whose clients report no number of cached messages."""
-
-
-def language_of(state: GroupState, client_id: str) -> str:
-    """Return the language of a client as a broker lists it; empty if none does."""
-    for view in state.views.values():
-        for channel in view.info.channel_info_table.values():
-            if channel.client_id == client_id and channel.language:
-                return channel.language
-    return ""
-
-
-def counts_messages(language: str) -> bool:
-    """Return whether a client of this language reports how many messages it has, and 0 means none."""
-    return language not in WITHOUT_COUNTS
 
 
 def note(step: GroupStep, asked: int, asked_before: int) -> None:

@@ -10,9 +10,8 @@
 A link from another site (an alert in a chat) is followed without the session cookie of a token, which is
 SameSite=Strict. The first response is therefore a page that reloads the same address from this site.
 
-The person whom the headers of a trusted proxy name (`web.sign_in`, kind ``proxy``).
-
-Anybody can send these headers. So the outermost middleware removes them from what does not come from a proxy of
+Anybody can send the headers by which a trusted proxy names a person (`web.sign_in`, kind ``proxy``). So the outermost
+middleware, `ProxyHeaders`, removes them from what does not come from a proxy of
 `web.trusted_proxies`, by the address of the connection: X-Forwarded-For is not considered yet. A header that comes
 twice counts as none, because one of them may be the client's own, which its proxy has passed on.
 """

@@ -1,4 +1,4 @@
-"""The server of every port of the program: uvicorn's, with limits on what it accepts.
+"""The server of every port of the program: uvicorn's, with limits on what it accepts, and TLS.
 
 It accepts connections itself, one at a time, so that each is counted from its first moment, before TLS and before any
 byte (`OpenConnections`). They are read by h11, of uvicorn's two ways the one that limits the bytes of a header.
@@ -18,9 +18,12 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import h11
@@ -29,6 +32,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streaming.base.addresses import is_among, sender_of
+from streaming.base.certificate import load_certificate
+from streaming.base.errors import SettingsError, first_line
 from streaming.base.limits import (
     BODY_SECONDS,
     CONNECTIONS,
@@ -41,6 +46,7 @@ from streaming.base.limits import (
 )
 from streaming.base.lines import Seldom
 from streaming.base.process import files_for_connections
+from streaming.base.sections.web import Web
 
 _LOG = logging.getLogger(__name__)
 _FOREVER = float("inf")
@@ -326,3 +332,86 @@ class HttpServer(uvicorn.Server):
             )
         except OSError:  # a handshake that failed, or took too long
             accepted.close()
+
+
+_RENEWED_WITHIN_SECONDS = 60.0
+
+
+class ServerTls:
+    """The certificate that the port shows.
+
+    A renewed one is shown to new connections without a restart. While its files can't be used, as between the writing
+    of the one and of the other, the former one stays.
+    """
+
+    def __init__(self, web: Web, warn: Callable[[str], None]) -> None:
+        """Read the files.
+
+        Args:
+            web: the section with the certificate.
+            warn: is called with what is wrong with renewed files, once for each change.
+
+        Raises:
+            SettingsError: a file can't be read or used, or the certificate has expired.
+        """
+        self._web, self._warn = web, warn
+        self._written = self._written_now()
+        self.context = self._new_context()
+
+    def renew(self) -> None:
+        """Read the files again if they have changed."""
+        if (written := self._written_now()) == self._written:
+            return
+        self._written = written
+        try:
+            self._new_context()  # what can't be used must not replace what can
+            load_certificate(self.context, "web", self._web)
+        except SettingsError as error:
+            self._warn(f"The renewed certificate is not used: {error}")
+        except Exception as error:  # noqa: BLE001  whatever it is, the port goes on with the former one
+            self._warn(
+                f"The renewed certificate is not used ({first_line(error) or type(error).__name__}): write "
+                "web.certificate_file and web.key_file again, as PEM with a key of RSA, P-256 or P-384."
+            )
+
+    def _new_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        load_certificate(context, "web", self._web)
+        return context
+
+    def _written_now(self) -> tuple[int | None, ...]:
+        """Return when the files were written, in nanoseconds; None for one that is not there or can't be read."""
+        return tuple(map(_written_at, (self._web.certificate_file, self._web.key_file)))
+
+
+def _written_at(file: str) -> int | None:
+    try:
+        return Path(file).expanduser().stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+@contextmanager
+def server_tls(web: Web, warn: Callable[[str], None]) -> Iterator[ServerTls | None]:
+    """Yield the TLS of the port, which is renewed until the end of the block; None if the section has no certificate.
+
+    Raises:
+        SettingsError: as of `ServerTls`.
+    """
+    if not (web.certificate_file or web.key_file):
+        yield None
+        return
+    tls, ended = ServerTls(web, warn), Event()
+
+    def look() -> None:
+        while not ended.wait(_RENEWED_WITHIN_SECONDS):
+            tls.renew()
+
+    looking = Thread(target=look, name="certificate", daemon=True)
+    looking.start()
+    try:
+        yield tls
+    finally:
+        ended.set()
+        looking.join()

@@ -13,9 +13,8 @@ from jinja2 import Environment, Template
 from streaming.base.language import current, gettext
 from streaming.base.limits import LOGIN_FORM_BYTES
 from streaming.serve.links import LOGOUT_PATH, home_link, prefix
-from streaming.serve.web.access import Access, TooManyError
+from streaming.serve.web.access import SESSION_SECONDS, Access, TooManyError
 from streaming.serve.web.gate import LOGIN_PATH, SESSION_COOKIE, address_of
-from streaming.serve.web.sessions import SESSION_SECONDS
 
 NOT_STORED = {"Cache-Control": "no-store"}
 _SameSite = Literal["lax", "strict"]

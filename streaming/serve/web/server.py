@@ -9,16 +9,17 @@ around everything, including the websocket; pages need not care.
 """
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import version
 from importlib.util import find_spec
 from ipaddress import ip_network
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -33,14 +34,12 @@ from streaming.serve.otlp.start import pushing
 from streaming.serve.store import Store
 from streaming.serve.web import api, probes
 from streaming.serve.web.access import Access, access
-from streaming.serve.web.api.errors import install_error_handlers, install_refusals, sentence_of
+from streaming.serve.web.api.errors import failure, install_error_handlers, install_refusals, sentence_of
 from streaming.serve.web.gate import ProxyHeaders, RequestGate
-from streaming.serve.web.http_server import HttpServer
+from streaming.serve.web.http_server import HttpServer, server_tls
 from streaming.serve.web.login import login_routes
-from streaming.serve.web.mcp import add_mcp
 from streaming.serve.web.middleware import Languages, Prefix
 from streaming.serve.web.probes import address, listen
-from streaming.serve.web.tls import server_tls
 
 
 def add_sign_in(app: FastAPI, access: Access, web: Web) -> None:
@@ -62,6 +61,7 @@ def add_sign_in(app: FastAPI, access: Access, web: Web) -> None:
 
 
 TITLE = "rebalance-watch"
+MCP_PATH = "/mcp"
 _DESCRIPTION = (
     "Owners, rebalances and incidents of RocketMQ queues. Times are in epoch milliseconds; null means unknown, never "
     "0. The results are those of the command line with `-o json`."
@@ -78,7 +78,7 @@ def metrics_application(settings: Settings, store: Store, who: Access) -> FastAP
 def api_application(settings: Settings, store: Store, who: Access) -> FastAPI:
     """Create the application with REST API, MCP and metrics."""
     app = _application(settings, store, who, openapi_url=f"{api.PREFIX}/openapi.json")
-    add_mcp(app, settings, store)
+    _add_mcp(app, settings, store)
     add_sign_in(app, who, settings.web)
     app.include_router(api.router)
 
@@ -137,6 +137,29 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
         return Response(generate_latest(exported), media_type=CONTENT_TYPE_LATEST)
 
     return app
+
+
+def _add_mcp(app: FastAPI, settings: Settings, store: Store) -> None:
+    """Add the path ``/mcp``: the server of MCP, or without its package how to install that."""
+    if find_spec("mcp") is None:
+        app.add_api_route(MCP_PATH, _not_installed, methods=["GET", "POST", "DELETE"], include_in_schema=False)
+        return
+    from streaming.serve.mcp.questions import http_lifespan, http_routes, question_server
+
+    server = question_server(settings, store, store.sql_actions)
+    app.router.routes.extend(http_routes(server))
+    outer = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(application: FastAPI) -> AsyncIterator[Any]:
+        async with outer(application) as state, http_lifespan(server):
+            yield state
+
+    app.router.lifespan_context = lifespan
+
+
+def _not_installed(_: Request) -> JSONResponse:
+    return failure(HTTPStatus.NOT_IMPLEMENTED, "MCP is not installed here: install rebalance-watch[mcp].")
 
 
 def serve(

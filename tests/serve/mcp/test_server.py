@@ -17,7 +17,7 @@ from rebalance_model.observe.rules.registry import RULES
 from schemas.tables import TABLES
 from streaming.base.limits import SENTENCE_CHARACTERS
 from streaming.cli.main import app
-from streaming.serve.web import mcp as web_mcp
+from streaming.serve.web import server as web_server
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
 from tests.support.asked import asked_store
@@ -226,7 +226,7 @@ def test_a_signal_ends_the_command_while_its_client_is_silent(settings, number, 
 
 
 def test_without_the_package_the_path_says_what_to_install(settings, monkeypatch):
-    monkeypatch.setattr(web_mcp, "find_spec", lambda _: None)
+    monkeypatch.setattr(web_server, "find_spec", lambda _: None)
     with served_api(settings) as address:
         answer = httpx.post(f"{address}/mcp", json=LIST, headers={"Authorization": f"Bearer {TOKEN}"})
 

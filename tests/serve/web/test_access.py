@@ -1,12 +1,11 @@
-"""Access: addresses that need no token, tokens, and sessions."""
+"""Access: addresses that need no token, tokens, sessions, and the settings of a sign-in."""
 
 import pytest
 
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.limits import LOGIN_FAILURES, LOGIN_TURNS
 from streaming.base.settings import load_settings
-from streaming.serve.web.access import access
-from streaming.serve.web.sessions import SESSION_SECONDS, Failures, Sessions
+from streaming.serve.web.access import SESSION_SECONDS, Failures, Sessions, access
 
 TOKEN = "0123456789abcdef"
 NOW = 1_795_262_400.0
@@ -159,3 +158,35 @@ def test_the_addresses_kept_are_limited():
             failures.add(str(number), NOW)
     assert failures.wait_seconds("0", NOW) == 0
     assert failures.wait_seconds("10000", NOW) == 60
+
+
+OIDC = {"kind": "oidc", "issuer": "https://id.example", "client_id": "x", "operators": ["*"]}
+
+
+@pytest.mark.parametrize(
+    ("web", "says"),
+    [
+        ({"sign_in": {"kind": "saml"}}, r"Setting web.sign_in.kind: .*'token', 'oidc' or 'proxy'"),
+        ({"sign_in": OIDC | {"operators": []}}, r"Setting web.sign_in: nobody could sign in: set operators or viewers"),
+        ({"sign_in": OIDC | {"issuer": ""}}, r"Setting web.sign_in: kind oidc needs issuer and client_id"),
+        ({"sign_in": OIDC | {"issuer": "http://id.example"}}, r"Setting web.sign_in.issuer: should begin with https"),
+        ({"sign_in": OIDC | {"scopes": ["profile"]}}, r"Setting web.sign_in: scopes should have openid"),
+        ({"sign_in": OIDC | {"name_header": "a b"}}, r"Setting web.sign_in.name_header: should be the name of a head"),
+        ({"sign_in": OIDC | {"session_hours": 0}}, r"Setting web.sign_in.session_hours: should be greater than 0"),
+        ({"sign_in": {"isuer": "x"}}, r"Unknown setting web.sign_in.isuer: did you mean issuer\?"),
+        ({"sign_in": OIDC | {"client_secret": "a", "client_secret_file": "b"}}, r"Both .*_secret and"),
+        ({"sign_in": OIDC | {"client_secret_file": "/none"}}, r"/none can't be read .*: correct web.sign_in"),
+        ({"sign_in": {"kind": "proxy", "operators": ["*"]}}, r"set its address in web.trusted_proxies\."),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_one_sentence(web, says):
+    with pytest.raises(SettingsError, match=says) as refused:
+        access("127.0.0.1", load_settings(web=web).web)
+    assert "\n" not in str(refused.value)
+
+
+def test_where_people_come_from_elsewhere_the_public_address_must_be_known():
+    web = load_settings(web={"sign_in": OIDC}).web
+    with pytest.raises(SettingsError, match=r"set web\.url\."):
+        access("0.0.0.0", web)
+    assert access("0.0.0.0", web.model_copy(update={"url": "https://watch.example"})).token is None

@@ -23,7 +23,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from streaming.base.limits import HEADER_BYTES
-from streaming.lab.certificates import Authority
+from streaming.lab.security import Authority
 from streaming.serve.web import http_server
 from streaming.serve.web.api.errors import Faults
 from streaming.serve.web.http_server import Phase

@@ -17,7 +17,6 @@ from streaming.base.limits import LOGIN_FAILURES, LOGIN_TURNS, REQUEST_BYTES
 from streaming.base.settings import load_settings
 from streaming.serve.store import Store
 from streaming.serve.web import access as access_module
-from streaming.serve.web import sessions
 from streaming.serve.web.access import TooManyError, access
 from streaming.serve.web.gate import SESSION_COOKIE, RequestGate
 from streaming.serve.web.login import login_routes
@@ -200,7 +199,7 @@ def test_who_guesses_many_at_a_time_learns_of_one_a_second(monkeypatch):
     allowed = access("127.0.0.1", load_settings().web.model_copy(update={"token": SecretStr(TOKEN)}))
     compared, waited = [], []
     monkeypatch.setattr(type(allowed), "knows", lambda _, token: compared.append(token) or token == TOKEN)
-    monkeypatch.setattr(sessions, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
+    monkeypatch.setattr(access_module, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
 
     async def no_sleep(seconds):
         waited.append(seconds)

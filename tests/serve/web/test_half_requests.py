@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from streaming.base.process import raise_open_files
-from streaming.lab.certificates import Authority
+from streaming.lab.security import Authority
 from tests.support.served import served
 from tests.support.waiting import until
 from tests.support.world import NOON, World, example

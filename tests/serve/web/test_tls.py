@@ -17,8 +17,8 @@ from streaming.base.errors import UserError
 from streaming.base.limits import LOGIN_FAILURES
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
-from streaming.lab.certificates import Authority
-from streaming.serve.web.tls import ServerTls, server_tls
+from streaming.lab.security import Authority
+from streaming.serve.web.http_server import ServerTls, server_tls
 from tests.support.served import served
 from tests.support.waiting import until
 from tests.support.world import example
@@ -111,7 +111,7 @@ def test_a_renewed_certificate_is_shown_without_a_restart(authority, tmp_path):
 
 
 def test_the_files_are_looked_at_until_the_end(authority, tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.serve.web.tls._RENEWED_WITHIN_SECONDS", 0.01)
+    monkeypatch.setattr("streaming.serve.web.http_server._RENEWED_WITHIN_SECONDS", 0.01)
     used = {"certificate_file": str(tmp_path / "watch.pem"), "key_file": str(tmp_path / "watch.key")}
     warned = Queue()
     put(authority.issue("first"), used)
@@ -122,7 +122,7 @@ def test_the_files_are_looked_at_until_the_end(authority, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("breaks", ["curve", "unexpected"])
 def test_a_renewal_that_fails_is_said_once_and_the_next_one_is_used(authority, tmp_path, monkeypatch, breaks):
-    monkeypatch.setattr("streaming.serve.web.tls._RENEWED_WITHIN_SECONDS", 0.01)
+    monkeypatch.setattr("streaming.serve.web.http_server._RENEWED_WITHIN_SECONDS", 0.01)
     used = {"certificate_file": str(tmp_path / "watch.pem"), "key_file": str(tmp_path / "watch.key")}
     said = Queue()
     put(authority.issue("former"), used)

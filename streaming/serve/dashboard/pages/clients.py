@@ -14,8 +14,8 @@ from streaming.queries.group_at import group_names
 from streaming.queries.health import HEALTH
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import ClientDetail, GroupClient, Interval
+from streaming.serve.dashboard.pages.incidents import show_incidents_of_period
 from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
-from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
 from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.moment import SPANS, TimeBar, useful_spans

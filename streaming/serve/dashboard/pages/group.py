@@ -17,10 +17,9 @@ from streaming.queries.roots import cards
 from streaming.serve.dashboard.charts.trends import LagChart
 from streaming.serve.dashboard.pages import group_state
 from streaming.serve.dashboard.pages.group_state import REBALANCE_ORDERS, State, state
-from streaming.serve.dashboard.parts.coverage import coverage_of
 from streaming.serve.dashboard.parts.frame import check, choice, element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live import Live
-from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.markup import LiveMarkup, coverage_of
 from streaming.serve.dashboard.parts.moment import (
     DEFAULT_SPAN,
     SPANS,

@@ -25,10 +25,9 @@ from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Group, Incident, Interval
 from streaming.queries.roots import Card, cards
 from streaming.serve.dashboard.charts.trends import sparkline_of, strip_of
-from streaming.serve.dashboard.parts.coverage import coverage_of
 from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live import LivePage
-from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.markup import LiveMarkup, coverage_of
 from streaming.serve.dashboard.parts.moment import DEFAULT_SPAN, SPANS, TimeBar, useful_spans
 from streaming.serve.dashboard.parts.ordering import Order, Page, Rank, SortedFilters, number, page_of, turned
 from streaming.serve.first_run import FirstRun

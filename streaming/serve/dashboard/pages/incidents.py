@@ -1,8 +1,8 @@
-"""The page of all incidents, open and past, with filters that are in its address."""
+"""The page of all incidents, open and past, with filters that are in its address; the table of them for other pages."""
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from markupsafe import Markup
 
@@ -25,15 +25,27 @@ from streaming.queries.roots import cards
 from streaming.queries.rule_text import headline
 from streaming.serve.dashboard.charts.queue_picture import Picture, picture
 from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
-from streaming.serve.dashboard.parts.incident_table import COLUMNS
 from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup, clock, count, unknown
 from streaming.serve.dashboard.parts.moment import TimeBar
-from streaming.serve.dashboard.parts.ordering import page_of
+from streaming.serve.dashboard.parts.ordering import Page, page_of
 from streaming.serve.links import client_link, group_link, home_link, incidents_link, rebalance_link
 from streaming.serve.store import Store
 from streaming.serve.user import current_user
 from streaming.tables import ReadModel
+
+COLUMNS = tuple(
+    INCIDENT[name] for name in ("headline", "severity", "group", "subject", "opened_at", "resolved_at", "duration")
+)
+
+
+def show_incidents_of_period(table: LiveMarkup, incidents: Page[Incident], **values: Any) -> None:
+    """Show one page of the incidents of a period, with the values that the tables of the page have in common."""
+    table.show(
+        incidents=incidents.rows, **incidents.pager, columns=COLUMNS, cut=None,
+        nothing=gettext("No incidents in this period."), **values,
+    )  # fmt: skip
+
 
 STATES = {"": marked("open and resolved"), "open": marked("open"), "resolved": marked("resolved")}
 PERIODS = {

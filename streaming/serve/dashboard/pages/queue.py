@@ -12,8 +12,8 @@ from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.results import QueueDetail
 from streaming.serve.dashboard.charts.queue_picture import picture
+from streaming.serve.dashboard.pages.incidents import show_incidents_of_period
 from streaming.serve.dashboard.parts.frame import element, frame, panel, stale
-from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
 from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.moment import SPANS, TimeBar, useful_spans

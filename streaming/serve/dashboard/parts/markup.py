@@ -14,13 +14,14 @@ from markupsafe import Markup, escape
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from streaming.base.language import current, filled, gettext, in_language, raw
+from streaming.base.language import current, filled, gettext, in_language, ngettext, raw
 from streaming.base.times import duration_ms, instant_ms, written
 from streaming.queries import labels
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE
 from streaming.queries.columns.column import Context
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, reason, trigger
+from streaming.queries.results import TelemetryCoverage
 from streaming.queries.rule_text import explained, first_step, headline
 from streaming.serve import links
 from streaming.serve.dashboard.static import STATIC
@@ -165,3 +166,21 @@ class LiveMarkup(ui.element, component=STATIC / "live_markup.js"):
         if html != self._props["html"]:
             self._props["html"] = html
             self.update()
+
+
+def coverage_of(coverage: TelemetryCoverage) -> str:
+    """Format the telemetry coverage in one line."""
+    parts = []
+    if coverage.hooks:
+        parts.append(gettext("hooks {n}/{brokers}", n=coverage.hooks, brokers=coverage.brokers))
+    if coverage.polls:
+        parts.append(gettext("{n}/{clients} clients respond", n=coverage.members_answering, clients=coverage.members))
+    if coverage.silent_rules:
+        rules = len(coverage.silent_rules)
+        parts.append(ngettext("{n} rule suspended or not applicable", "{n} rules suspended or not applicable", rules))
+    if unreadable := len(coverage.unreadable) + coverage.unreadable_more:
+        parts.append(ngettext("{n} part of an answer unreadable", "{n} parts of answers unreadable", unreadable))
+    if coverage.routes_incomplete:
+        topics = "; ".join(coverage.routes_incomplete)
+        parts.append(gettext("the collector's route lacks a broker ({topics})", topics=topics))
+    return " · ".join(parts) or gettext("none")

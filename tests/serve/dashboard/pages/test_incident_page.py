@@ -13,7 +13,7 @@ from streaming.serve.alerting.alert import Alert
 from streaming.serve.dashboard.pages.incidents import evidence_rows
 from streaming.serve.dashboard.parts.markup import clock
 from streaming.serve.links import below, incident_action_link
-from tests.serve.dashboard.tables import CLIENTS, MINUTE, NOW, Group
+from tests.serve.dashboard.tables import CLIENTS, FRAMES, MINUTE, NOW, Group
 from tests.support.tables import append, append_rows, read_rows
 from tests.support.waiting import until
 
@@ -189,3 +189,34 @@ def test_evidence_is_formatted_and_unknown_values_are_marked(model):
     assert rows["commit at"][0] == clock(NOW - 1_000, NOW)
     assert ["unknown" in text for text in (rows["commit at"][1], rows["owner"][0])] == [True, True]
     assert "not reported" in rows["owner"][1]
+
+
+def test_an_incidents_page_shows_where_the_listener_hangs(open_page):
+    page = open_page("/incident/stuck0001")
+
+    stacks = page.get_by_role("region", name="What the listener was doing")
+    expect(stacks).to_contain_text(CLIENTS[0])
+    expect(stacks.get_by_label("Stack of ConsumeMessageThread_orders-group_1")).to_have_text("\n".join(FRAMES))
+
+
+def test_an_incidents_page_shows_its_queue_evidence_and_timeline(open_page):
+    page = open_page("/incident/stuck0001")
+
+    picture = page.get_by_role("group", name="Queue over time")
+    expect(picture.locator(".owned")).to_have_text("orders-1")
+    assert picture.locator("path").count() == 2  # lag and waiting time: nothing else was reported
+    expect(page.get_by_role("listitem").filter(has_text="this incident opened LISTENER_HUNG")).to_be_visible()
+    page.get_by_text("Values of the picture").click()
+    values = page.get_by_role("group", name="Values, table").get_by_role("row")
+    assert values.count() == 22
+    expect(values.last).to_contain_text("28")
+    expect(row_of(page, "lag")).to_contain_text("28")
+    event = page.get_by_label("Event as JSON")
+    expect(event).to_be_hidden()
+    page.get_by_text("The event as JSON").click()
+    expect(event).to_contain_text('"source_id": "poll-1@1"')
+    assert "<span" not in page.locator("body").inner_text()
+
+
+def row_of(page, text: str):
+    return page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=text, exact=True))

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from rebalance_model.observe.events import DEADLINE
 from streaming.base.times import instant_ms, written
-from tests.serve.dashboard.tables import CLIENTS, DIED, FRAMES, MINUTE, STUCK, Group, polled
+from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, Group, polled
 from tests.support.tables import append, append_rows
 from tests.support.waiting import until
 
@@ -252,37 +252,6 @@ def test_an_incidents_page_leads_with_cause_next_step_and_commands(open_page, si
     expect(page.get_by_role("heading", level=1)).to_have_text("orders-group")
     assert f"at={written(site.now - STUCK)}" in page.url
     expect(page.get_by_text(f"As of {_shown(site.now - STUCK)}")).to_be_visible()
-
-
-def test_an_incidents_page_shows_where_the_listener_hangs(open_page):
-    page = open_page("/incident/stuck0001")
-
-    stacks = page.get_by_role("region", name="What the listener was doing")
-    expect(stacks).to_contain_text(CLIENTS[0])
-    expect(stacks.get_by_label("Stack of ConsumeMessageThread_orders-group_1")).to_have_text("\n".join(FRAMES))
-
-
-def test_an_incidents_page_shows_its_queue_evidence_and_timeline(open_page):
-    page = open_page("/incident/stuck0001")
-
-    picture = page.get_by_role("group", name="Queue over time")
-    expect(picture.locator(".owned")).to_have_text("orders-1")
-    assert picture.locator("path").count() == 2  # lag and waiting time: nothing else was reported
-    expect(page.get_by_role("listitem").filter(has_text="this incident opened LISTENER_HUNG")).to_be_visible()
-    page.get_by_text("Values of the picture").click()
-    values = page.get_by_role("group", name="Values, table").get_by_role("row")
-    assert values.count() == 22
-    expect(values.last).to_contain_text("28")
-    expect(row_of(page, "lag")).to_contain_text("28")
-    event = page.get_by_label("Event as JSON")
-    expect(event).to_be_hidden()
-    page.get_by_text("The event as JSON").click()
-    expect(event).to_contain_text('"source_id": "poll-1@1"')
-    assert "<span" not in page.locator("body").inner_text()
-
-
-def row_of(page, text: str):
-    return page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=text, exact=True))
 
 
 def _shown(time_ms: int) -> str:

@@ -3,7 +3,7 @@
 import json
 
 from streaming.queries.sql_process import SqlAnswer
-from streaming.serve.dashboard.pages.sql_answer import CELLS_MAX, COLUMNS_MAX, LINES_MAX, TEXT_MAX, kept, lines_of
+from streaming.serve.dashboard.pages.sql import CELLS_MAX, COLUMNS_MAX, LINES_MAX, TEXT_MAX, kept, lines_of
 
 AT = "2026-11-29T20:0{}:00Z"
 
