@@ -102,7 +102,7 @@ class Suite:
             raise SuiteError(f"The suite {file} can't be read ({first_line(error)}): correct it.") from None
         self.name = read.name
         self.stops_job = read.meta.stops_job
-        """Whether the job must not run while an expectation of the suite fails."""
+        """True if the job must not run while an expectation of the suite fails."""
         self.query = read.meta.query
         """The SQL whose rows are judged; None: it is elsewhere."""
         self._expectations = read.expectations
@@ -207,7 +207,7 @@ class _Found(NamedTuple):
     success: bool
     result: Mapping[str, Any]
     exceptions: Mapping[str, Any]
-    """What it raised, or by the id of each metric what that raised."""
+    """The error that it raised, or by the id of each metric that of the metric."""
 
 
 def _judged(

@@ -62,9 +62,9 @@ class Swap(msgspec.Struct, frozen=True):
     operator: str = ""
     """A copy of the operator's checkpoint that replaces it; empty: the checkpoint stays."""
     basis: Basis | None = None
-    """What that state was made with, possibly by another release; None: the same as before."""
+    """The settings that the state was made with, possibly by another release; None: as before."""
     operation: Operation = Operation.REBUILD
-    """What swaps them, for the tables' history."""
+    """The name of the swap in the tables' history."""
     repeated_until: dict[str, int] = {}
     """The time of the newest row of each table that stays although the operator will read the log again, epoch ms."""
 

@@ -202,12 +202,12 @@ def _is_whole(partition: Path, snapshot: int) -> bool:
 
 
 _FILES = "files "
-"""How the source of a log of files begins; its folder follows."""
+"""The beginning of the source of a log of files; its folder follows."""
 _ADDRESS = re.compile(r"(file:(?://)?)(/.*)")
 _SCHEMA = re.compile(r'"(file:(?://)?)/[^"]*(/state/\d+/_stateSchema/[^"]*)"')
 """The address of a schema in a description: its scheme, and its path below the checkpoint."""
 _LEGAL = "/_-!.~'()*,;:$&+=@"
-"""What java.net.URI leaves in a path as it is, beside letters, digits and what is not ASCII."""
+"""Characters that java.net.URI leaves in a path as they are, beside letters, digits and what is not ASCII."""
 
 
 def has_moved(kept: Basis, now: Basis) -> bool:

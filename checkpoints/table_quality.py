@@ -41,7 +41,7 @@ from streaming.tables.files import files_of
 from streaming.tables.reader import ReadModel
 
 OVERLAP_MS = 3_600_000
-"""How long before the end of the last check a check begins: partitions of the log may be behind each other."""
+"""The time before the end of the last check at which a check begins: partitions of the log may be behind each other."""
 SPAN_MS = DAY_MS
 """The longest period that a check reads, unless the user names another."""
 _OF_THE_LOG = "log"

@@ -53,7 +53,7 @@ class ProcessQueue(msgspec.Struct):
     locked: bool | None = False
     dropped: bool = False
     try_unlock_times: int | None = 0
-    """How often its removal had to wait for a running listener."""
+    """The number of times that its removal had to wait for a running listener."""
 
     @classmethod
     def created(cls, now: int) -> Self:

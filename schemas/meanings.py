@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 _NONE = re.compile(r"\bNone\b")
-"""What a table has for it is null."""
+"""Its columns in a table are null."""
 
 
 def field_docs(row: type) -> dict[str, str]:

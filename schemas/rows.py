@@ -129,7 +129,7 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     checked_at: Time | None = None
     """When the tables were checked, by the clock of `maintain`; None: a batch of the archive."""
     stops_job: bool | None = None
-    """Whether the job ends, and does not start, until this check of the tables succeeds; None: a batch of the
+    """True if the job ends, and does not start, until this check of the tables succeeds; None: a batch of the
     archive."""
 
 
@@ -167,7 +167,7 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     delivery: str | None
     """The key of the message that contains the notification, alone or with others."""
     attempt: int
-    """How many attempts there were, this one included; 0: none yet."""
+    """The number of attempts, this one included; 0: none yet."""
     due_at: Time | None
     """When the notification or the next attempt is due; null: nothing is."""
     cluster: str
@@ -229,7 +229,7 @@ class OperatorAction(msgspec.Struct, frozen=True, kw_only=True):
     time: Time
     """When it was asked for, by the clock of the machine that handled it."""
     subject: str
-    """What identifies who did it: for the identity provider (claim `sub`) or the proxy; of a command the system's user;
+    """The identity of who did it: for the identity provider (claim `sub`) or the proxy; of a command the system's user;
     ``token``: who had the token; empty: someone on the dashboard's machine, where nobody signs in."""
     name: str
     """The name of the author: of a person who has signed in as the provider or proxy has it, else as that person or
@@ -251,4 +251,4 @@ class OperatorAction(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None
     """Why it was not done; null: it was."""
     rows: int | None = None
-    """How many rows the answer of SQL had; null: another action, or no answer."""
+    """The number of rows of the answer of SQL; null: another action, or no answer."""

@@ -101,9 +101,9 @@ class ClientSettings:
     offset_file: OffsetFile = field(default_factory=OffsetFile)
     """Where a BROADCASTING consumer keeps its offsets; it outlives the process."""
     pop: PopSettings | None = None
-    """How it pops; None: it pulls."""
+    """The way in which it pops; None: it pulls."""
     code: GroupCode = field(default_factory=GroupCode)
-    """What the listeners of its group that pop have in common."""
+    """The properties that the listeners of its group that pop have in common."""
     cut_from_name_server: Callable[[], bool] = field(default=lambda: False)
 
 
@@ -149,7 +149,7 @@ class SimulatedClient:
         self._wakeup: Promise[None] = Promise()
         self._timer = 0
         self._paced = False
-        """Whether the thread waits for the end of a second before it rebalances: a wakeup would change nothing."""
+        """True if the thread waits for the end of a second before it rebalances: a wakeup would change nothing."""
 
     def _popping(self, settings: PopSettings) -> PopService:
         listener = PopListener(self.process, self.settings.work, settings.threads, self.settings.code)

@@ -14,7 +14,7 @@ REFUSALS = {
     1: RpcError(code=1, remark="the go client has not supported consumer running info"),
     3: RpcError(code=3, remark=" request type 307 not supported"),
 }
-"""How clients answer that do not know the request: older ones in Go, and any by NettyRemotingAbstract's rule."""
+"""The answers of clients that do not know the request: older ones in Go, and any by NettyRemotingAbstract's rule."""
 
 
 class RunningInfo(msgspec.Struct, frozen=True):

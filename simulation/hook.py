@@ -31,7 +31,7 @@ class BrokerHook:
     """The hook of one broker; this base class reports nothing."""
 
     wants_pulls: ClassVar[bool] = False
-    """Whether the hook reports each pull."""
+    """True if the hook reports each pull."""
     ahead: int = 0
     """By how much the clock by which it stamps, and which its broker reports, is ahead of the broker's; milliseconds.
     Everything else in the broker uses the broker's clock."""

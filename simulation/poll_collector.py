@@ -37,9 +37,9 @@ DEAD_LETTERS_EVERY = 6
 LATENCY = MS
 """The latency between the collector and a server, one way; microseconds."""
 CLIENT_TIMEOUT = 10 * SECOND
-"""How long a broker waits for the answer of a client; microseconds."""
+"""The time that a broker waits for the answer of a client; microseconds."""
 FORGOTTEN_AFTER = 60 * SECOND
-"""How long a broker is still asked about a group that it no longer lists (GROUP_FORGOTTEN_MS); microseconds."""
+"""The time that a broker is still asked about a group that it no longer lists (GROUP_FORGOTTEN_MS); microseconds."""
 CONSUME_MSG_TIMEOUT = 207
 PARALLELISM = 16
 """The maximum of concurrent client requests; a quarter of it for clients that did not answer last time."""
@@ -311,7 +311,7 @@ class _Round:
 
     def __init__(self, *, dead_letters: bool) -> None:
         self.dead_letters = dead_letters
-        """Whether it asks for the dead letters."""
+        """True if it asks for the dead letters."""
         self.routes: set[tuple[str, str]] = set()
         self.members: set[tuple[str, str]] = set()
 

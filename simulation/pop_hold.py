@@ -28,7 +28,8 @@ POLLING_TIMEOUT = 210
 TOO_OLD = 500
 """A POP that was to be answered this long ago is refused (isTimeoutTooMuch); milliseconds."""
 REVIVE_AFTER = (2_000, 4_800)
-"""How long after its invisible time a message is in the retry topic, as seen with files as store; milliseconds."""
+"""The time from the end of its invisible time until a message is in the retry topic, as seen with files as store;
+milliseconds."""
 RETRY_FIRST = 5
 """One in so many POPs reads the retry topic first (popFromRetryProbability, 20 %)."""
 

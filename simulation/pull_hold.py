@@ -20,7 +20,8 @@ from simulation.scheduler import MS, SECOND
 BODY_SIZE = 128
 """Bytes of every message."""
 HOLD_CHECK = 5 * SECOND
-"""How often the broker checks for pulls that have waited as long as they may: so they wait for up to 5 s more."""
+"""The interval at which the broker looks for pulls that have waited as long as they may: so they wait for up to 5 s
+more."""
 NO_PERMISSION = 16
 TOPIC_NOT_EXIST = 17
 OFFSET_MOVED = 21
@@ -46,7 +47,7 @@ class HeldPull:
     """When it began to wait; microseconds of true time."""
     max_messages: int
     suspend: int
-    """How long it may wait; microseconds."""
+    """The longest time that it may wait; microseconds."""
     ended: bool = False
 
 

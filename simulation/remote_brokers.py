@@ -25,7 +25,8 @@ API_TIMEOUT = 3_000
 LOCK_TIMEOUT = 1_000
 OFFSET_TIMEOUT = 5_000
 DEFAULT_MAX_RECONSUME_TIMES = 16
-"""What a concurrent consumer sends if maxReconsumeTimes is -1 (DefaultMQPushConsumerImpl.getMaxReconsumeTimes)."""
+"""The value that a concurrent consumer sends if maxReconsumeTimes is -1
+(DefaultMQPushConsumerImpl.getMaxReconsumeTimes)."""
 LANGUAGE = "JAVA"
 VERSION = 493
 """V5_4_0 in MQVersion."""

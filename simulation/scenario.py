@@ -12,8 +12,8 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Model = Literal["CLUSTERING", "BROADCASTING"]
 Pops = Literal["", "REMOTING", "PUSH", "FIFO", "SIMPLE"]
-"""How a consumer pops: as a client of the brokers whose share they compute (clientRebalance=false), or as a push
-consumer, one in order, or a simple one, that speaks gRPC to a proxy. Empty: it pulls."""
+"""The ways in which a consumer pops: as a client of the brokers whose share they compute (clientRebalance=false), or as
+a push consumer, one in order, or a simple one, that speaks gRPC to a proxy. Empty: it pulls."""
 StrategyName = Literal["AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"]
 
 
@@ -27,7 +27,7 @@ class BrokerSpec(_Part, frozen=True, kw_only=True):
     name: Name
     clock_offset_ms: int = 0
     async_send_enable: bool = True
-    """Whether it answers a send after the call, as 5.x does by default: then its hook sees no queue's newest offset."""
+    """True if it answers a send after the call, as 5.x does by default: then its hook sees no queue's newest offset."""
 
 
 class TopicSpec(_Part, frozen=True, kw_only=True):
@@ -53,13 +53,13 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     pull_interval_ms: Natural = 0
     clock_offset_ms: int = 0
     max_reconsume_times: Annotated[int, msgspec.Meta(ge=-1)] = -1
-    """How often a refused message is tried again before it goes to the dead-letter topic; -1: 16 times, and an ordered
-    one for ever."""
+    """The number of times that a refused message is tried again before it goes to the dead-letter topic; -1: 16 times,
+    and an ordered one for ever."""
     pull_client: bool = False
-    """Whether it is a DefaultMQPullConsumer that has registered no topic, as of a tool under the group's name: it has
+    """True if it is a DefaultMQPullConsumer that has registered no topic, as of a tool under the group's name: it has
     no queues, and subscribes nothing."""
     lite_pull: bool = False
-    """Whether it is a DefaultLitePullConsumer that subscribes its topics: it divides the queues with the others,
+    """True if it is a DefaultLitePullConsumer that subscribes its topics: it divides the queues with the others,
     and its application polls, and takes `listener_ms` for what it gets. It is not ordered."""
     commit_interval_ms: Count = 5_000
     """Interval in which a lite-pull consumer's application commits its position, between two polls. That is
@@ -70,7 +70,7 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     and its broker gives up."""
     pops: Pops = ""
     invisible_ms: Count = 60_000
-    """How long no other client gets a popped message, of a consumer that speaks remoting, or a simple one."""
+    """The time that no other client gets a popped message, of a consumer that speaks remoting, or a simple one."""
     threads: Count = 20
     """The listener's threads of a consumer that pops."""
     client_id: str = ""
@@ -88,7 +88,8 @@ class GroupSpec(ConsumerSpec, frozen=True, kw_only=True):
     start_within: Positive = 1
     """The consumers start one after the other within this time; seconds."""
     pop_share_queues: int = -1
-    """How many further clients' queues each client pops that speaks remoting (popShareQueueNum); 0 or less: all."""
+    """The number of further clients whose queues each client pops that speaks remoting (popShareQueueNum); 0 or less:
+    all."""
 
 
 class ScenarioStep(_Part, frozen=True, kw_only=True, tag_field="do"):

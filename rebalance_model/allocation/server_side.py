@@ -36,7 +36,8 @@ class RequestMode(msgspec.Struct, frozen=True):
 
     mode: Mode = "PULL"
     pop_share_queue_num: int = 0
-    """How many further clients' queues each POP client also reads; 0 or less, or all others, means every queue."""
+    """The number of further clients whose queues each POP client also reads; 0 or less, or all others, means every
+    queue."""
 
 
 class QueryAssignment(msgspec.Struct, frozen=True):

@@ -14,9 +14,9 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     """Settings of one broker; durations in milliseconds."""
 
     notify_consumer_ids_changed_enable: bool = True
-    """Whether members are notified when the membership changes."""
+    """True if members are notified when the membership changes."""
     real_time_notify_consumer_change: bool = True
-    """Whether they are notified at once; otherwise every 15 s, with each group's last list only."""
+    """True if they are notified at once; otherwise every 15 s, with each group's last list only."""
     channel_expired_timeout: int = 120_000
     """A member without a heartbeat for longer is removed by the scan."""
     subscription_expired_timeout: int = 600_000

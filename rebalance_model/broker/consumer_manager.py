@@ -82,7 +82,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 SCAN_PERIOD = 10_000
-"""How often, and how long after its start, the broker scans (ClientHousekeepingService); milliseconds."""
+"""The interval of the broker's scans, and the time from its start to the first (ClientHousekeepingService);
+milliseconds."""
 
 
 class ConsumerManager(msgspec.Struct):

@@ -59,11 +59,11 @@ class AssignmentChange(Effect, frozen=True, kw_only=True):
     """ASSIGNED: the client owns the queue from ``time`` on; RELEASED: it did until then. A queue that changes owners
     has both, at one time."""
     evidence: str
-    """What showed it. Of ASSIGNED: FIRST_SEEN (the owner when observation began), LOCK_GRANTED (the broker granted its
-    lock), OFFSET_ASKED (it queried the queue's offset), PULLED (it pulled), ANSWER (its own answer has the queue). Of
-    RELEASED: UNLOCKED (it unlocked the queue), LEFT (it left the group), GONE (the cluster no longer has the broker),
-    ANSWER_WITHOUT (its answer no longer has the queue), DROPPED (its answer has it as dropped), TAKEN_OVER (another
-    client has taken it)."""
+    """The evidence of it. Of ASSIGNED: FIRST_SEEN (the owner when observation began), LOCK_GRANTED (the broker granted
+    its lock), OFFSET_ASKED (it queried the queue's offset), PULLED (it pulled), ANSWER (its own answer has the queue).
+    Of RELEASED: UNLOCKED (it unlocked the queue), LEFT (it left the group), GONE (the cluster no longer has the
+    broker), ANSWER_WITHOUT (its answer no longer has the queue), DROPPED (its answer has it as dropped), TAKEN_OVER
+    (another client has taken it)."""
     expected_owner: str | None
     """The owner by the declared strategy at this time; None: not known."""
     rebalance_id: str
@@ -88,7 +88,7 @@ class QueueMove(msgspec.Struct, frozen=True, kw_only=True):
     commit) until the new owner's first granted lock, or (concurrent) its first pull; milliseconds. None: the queue has
     no owner at the end or had none before, or the time is not known."""
     pause_is_at_most: bool = False
-    """Whether the pause may have been shorter: polls show the last time of each kind, not every lock and pull
+    """True if the pause may have been shorter: polls show the last time of each kind, not every lock and pull
     (`group.rebalances`)."""
     reconsumed: int | None = None
     """Messages that were consumed again for this move: an estimate, see `group.reconsumed`; None: not known."""
@@ -133,11 +133,11 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     queues_unassigned: int = 0
     """The number of moves of kind UNASSIGNED."""
     moves: tuple[QueueMove, ...]
-    """What it did to each queue that lost, changed or regained its owner."""
+    """The effect on each queue that lost, changed or regained its owner."""
     pause_ms_max: int | None
     """The longest pause of a move; pauses of unassigned queues have not ended, and do not count."""
     converged: bool | None
-    """Whether every queue has the owner that the strategy names, and each owner has begun to consume; None: the
+    """True if every queue has the owner that the strategy names, and each owner has begun to consume; None: the
     strategy is not known."""
     queues_moved_min: int = 0
     """The minimum number of queues that must move for every client to have as many as it has now, see
@@ -145,7 +145,7 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     pause_ms_p50: int | None = None
     """The median pause of the moves; of an even number the lower one."""
     pause_is_at_most: bool = False
-    """Whether any of the moves' pauses may have been shorter."""
+    """True if any of the moves' pauses may have been shorter."""
     reconsumed: int | None = None
     """Messages that were consumed again: the sum over the moves, an estimate; None: not known."""
     reconsumed_min: int | None = None
@@ -162,8 +162,8 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     subscriptions: tuple[str, ...]
     """``topic expression`` of each subscribed topic, sorted."""
     consume_type: str
-    """How most members take messages: CONSUME_PASSIVELY (push), CONSUME_ACTIVELY (pull); as the broker has it, if no
-    member declares it. Empty: not known, because neither says so."""
+    """The way in which most members take messages: CONSUME_PASSIVELY (push), CONSUME_ACTIVELY (pull); as the broker has
+    it, if no member declares it. Empty: not known, because neither says so."""
     message_model: str
     """CLUSTERING: members divide the queues; BROADCASTING: each reads all. Empty: not known, because neither a member
     nor a broker says so."""
@@ -171,7 +171,7 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     """Where a member begins in a queue without committed offset, such as CONSUME_FROM_LAST_OFFSET; empty: not known,
     because only a broker says so."""
     orderly: bool | None
-    """Whether its listeners consume in order, with locks; null: not known."""
+    """True if its listeners consume in order, with locks; null: not known."""
     strategy: str | None
     """The allocation strategy that all members that have answered declare (in Java its class); null: they differ, or it
     is not known."""
@@ -185,7 +185,7 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     """The ids of clients of proxies, which no broker lists, by the proxies' own lists, or by the heartbeats that they
     copy to each other: at most `snapshots.PROXIED_MAX`; null: none is seen."""
     corrections: tuple[str, ...] = ()
-    """What polls have corrected, since the last row, in the state rebuilt from events (`observe.polls.connections`)."""
+    """Corrections by polls, since the last row, in the state rebuilt from events (`observe.polls.connections`)."""
 
 
 class QueueSnapshot(Effect, frozen=True, kw_only=True):
@@ -205,7 +205,7 @@ class QueueSnapshot(Effect, frozen=True, kw_only=True):
     expected_owner: str | None
     """The owner by the declared strategy; null: not known."""
     locked: bool | None
-    """Whether the owner has the queue's lock at the broker; null: not known, or the group needs no locks."""
+    """True if the owner has the queue's lock at the broker; null: not known, or the group needs no locks."""
     lock_at: Time | None
     """When the owner last renewed its lock, as known when the row was written: exact from a hook; from a client's
     answer the latest possible time; for a client that does not answer the time of its first unanswered request. The
@@ -243,7 +243,7 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     sub-cause changed; no alert is sent. ESCALATED: the severity rose, or the incident outlasted its parent and has none
     from then on. DEESCALATED: the severity fell, or a parent was found that explains it."""
     subject: str
-    """What it is about: a queue as ``topic@broker:queue_id``, a client id, a broker's name, or a rebalance's id; empty:
+    """The subject: a queue as ``topic@broker:queue_id``, a client id, a broker's name, or a rebalance's id; empty:
     the whole group, or the cluster if ``group`` is empty, too. With the code it names the condition: a rule has one
     open incident about a subject."""
     opened_at: Time
@@ -259,9 +259,9 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     evidence: str
     """The numbers behind the decision: JSON."""
     explanation: str
-    """What was seen, in a sentence with the numbers."""
+    """The observation, in a sentence with the numbers."""
     first_step: str
-    """What to do about the sub-cause; of a resolved incident, about its main cause."""
+    """The step to take about the sub-cause; of a resolved incident, about its main cause."""
     parent: str | None
     """The ``incident_id`` of the incident that explains it; null: none does."""
     main_cause: str = ""
@@ -278,7 +278,7 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     """Why a resolved incident has ended although its condition was not seen to clear, such as "the topic no longer
     exists"; null: it cleared, or is not resolved."""
     absorbed: bool | None = None
-    """Whether no alert is sent of it because its parent's stands for it, too. A stuck ordered queue is shown under its
+    """True if no alert is sent of it because its parent's stands for it, too. A stuck ordered queue is shown under its
     parent and has an alert of its own. Null in rows of earlier releases: then each that has a parent is."""
 
     @property
@@ -331,7 +331,7 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     lag: tuple[int | None, ...] = ()
     """Messages that are not yet committed; of a queue that is popped not in order, what is ready and in flight."""
     lag_is_at_least: tuple[bool, ...] = ()
-    """Whether the lag may be larger: a hook sees what is pulled, not the newest offset; of a popped queue one of both
+    """True if the lag may be larger: a hook sees what is pulled, not the newest offset; of a popped queue one of both
     parts, or what was popped before the hook began, is unknown. Empty: the lag is exact."""
     in_flight: tuple[int | None, ...] = ()
     """Messages that were pulled and are not yet committed; of a popped queue, those that were popped, and are neither
@@ -342,9 +342,9 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     ready: tuple[int | None, ...] = ()
     """Messages that were not yet pulled, or popped."""
     waiting_ms: tuple[int | None, ...] = ()
-    """How long the next message to be consumed has waited, milliseconds; 0: none waits."""
+    """The time that the next message to be consumed has waited, milliseconds; 0: none waits."""
     waiting_is_at_most: tuple[bool, ...] = ()
-    """Whether the waiting time may be shorter: it is the age of the message before. Empty: it is exact."""
+    """True if the waiting time may be shorter: it is the age of the message before. Empty: it is exact."""
     cached_count: tuple[int | None, ...] = ()
     """Messages that the client has cached."""
     commit_at: tuple[Time | None, ...] = ()

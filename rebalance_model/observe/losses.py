@@ -40,7 +40,7 @@ class Losses:
 
     def __init__(self, *, contained: bool) -> None:
         self.contained = contained
-        """Whether a failure is noted; otherwise it is raised."""
+        """True if a failure is noted; otherwise it is raised."""
         self._found: list[Lost] = []
         self._refused: list[Lost] = []
 

@@ -35,7 +35,7 @@ from rebalance_model.observe.state import (
 from rebalance_model.observe.step import GroupStep
 
 STEPS_KEPT = 8
-"""How many of a queue's last rows are kept to explain it."""
+"""The number of a queue's last rows that are kept to explain it."""
 
 _Step = AssignmentChange | IncidentTransition
 _Kept = tuple[Saved, dict[str, bytes]]
@@ -65,7 +65,7 @@ class Explanation(msgspec.Struct, frozen=True):
     owner: str | None
     expected_owner: str | None
     lag: int | None
-    """How many messages wait, by the broker's last answer; None: unknown."""
+    """The number of messages that wait, by the broker's last answer; None: unknown."""
     lock_ms: int | None
     """The time since the owner renewed its lock, a lower bound in milliseconds; None: unknown."""
     pull_ms: int | None

@@ -108,9 +108,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     assignment_settled_after: Natural = 60_000
     """The time after the last change by which every queue has the owner that the strategy names."""
     stalled_open_after: Natural = 30_000
-    """How much later than an ordered queue a concurrent one is reported: its order does not matter."""
+    """The time by which a concurrent queue is reported later than an ordered one: its order does not matter."""
     uncommitted_after: Natural = 3_600_000
-    """How long a client that pulls by itself may read a queue without a commit: it commits at checkpoints."""
+    """The longest time that a client that pulls by itself may read a queue without a commit: it commits at
+    checkpoints."""
     allocate_strategy: str = ""
     """The strategy's name (AllocateMessageQueueStrategy.getName), if the clients' class does not determine it: AVG,
     AVG_BY_CIRCLE, CONSISTENT_HASH, CONFIG, MACHINE_ROOM, or MACHINE_ROOM_NEARBY- and the name of one of the first
@@ -131,9 +132,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     clock_skew: Natural = 5_000
     """A clock that differs by more from the collector's is wrong."""
     clock_skew_after: Natural = 60_000
-    """How long a clock must be wrong before it is reported."""
+    """The time that a clock must be wrong before it is reported."""
     clear_after: Natural = 60_000
-    """How long a source, a broker or its locks must be healthy again before the incident is resolved: repetitions
+    """The time that a source, a broker or its locks must be healthy again before the incident is resolved: repetitions
     within this time are one incident."""
     broker_gone_after: Natural = 24 * 3_600_000
     """A broker that has neither answered nor been listed by a name server for this long is no longer in the cluster:
@@ -141,17 +142,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     poll_interval: Natural = 10_000
     """The collector's interval; two answers further apart than three intervals prove nothing about the time between."""
     stuck_after: Natural = 60_000
-    """How long an ordered queue with lag may go without a commit."""
+    """The longest time that an ordered queue with lag may go without a commit."""
     unresponsive_after: Natural = 45_000
-    """How long a client may go without an answer before that is named as the cause."""
+    """The longest time that a client may go without an answer before that is named as the cause."""
     consume_frozen_after: Natural = CONSUME_DELAY_MAX
     """A consume time unchanged for longer is frozen: a suspended queue is retried after 30 s at the latest
     (ConsumeMessageOrderlyService.submitConsumeRequestLater clamps to 10..30000)."""
     pull_suspended_max: Natural = 30_000
     """consumerTimeoutMillisWhenSuspend: a client that pulls shows a pull at least this often."""
     pull_refused_after: Natural = 45_000
-    """How long a broker may answer every pull of a queue with an error: after its restart it does so until the clients'
-    next heartbeats, up to 30 s later."""
+    """The longest time that a broker may answer every pull of a queue with an error: after its restart it does so until
+    the clients' next heartbeats, up to 30 s later."""
     rebalance_settle_after: Natural = 150_000
     """A rebalance whose owners do not match the strategy is closed as not converged this long after its last change:
     the broker's 120 s channel expiry, its 10 s scan and the clients' 20 s timer."""
@@ -164,37 +165,39 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     storm_rate_after: Natural = 3_600_000
     """The time after which a group's usual rate of causes is known."""
     subscription_differs_after: Natural = 150_000
-    """How long members may subscribe differently: the duration of a rolling upgrade."""
+    """The longest time that members may subscribe differently: the duration of a rolling upgrade."""
     view_split_after: Natural = 60_000
-    """How long brokers may list different members: more than one heartbeat."""
+    """The longest time that brokers may list different members: more than one heartbeat."""
     lag_growth_window: Natural = 300_000
     """Lag that did not fall for this long, and grew, is growing."""
     dead_letters_clear_after: Natural = 600_000
-    """How long no dead letter may be added before the incident is resolved: additions within this time are one."""
+    """The time without a new dead letter after which the incident is resolved: additions within this time are one."""
     no_clients_after: Natural = 60_000
-    """How long a group with lag may be without a member."""
+    """The longest time that a group with lag may be without a member."""
     pop_not_acking_after: Natural = 60_000
-    """How long a member may get messages by POPs and finish none: pops that are not acknowledged come back after their
-    invisible time (60 s by default)."""
+    """The longest time that a member may get messages by POPs and finish none: pops that are not acknowledged come back
+    after their invisible time (60 s by default)."""
     pop_stopped_after: Natural = 5_000
-    """How much later than its last POP was to be answered (pollTime) a member must pop again."""
+    """The time after the end of its last POP (pollTime) within which a member must pop again."""
     pop_refused_after: Natural = 30_000
-    """How long every POP of a member may be refused."""
+    """The longest time that every POP of a member may be refused."""
     revive_backlog: Natural = 100
-    """How many records of popped messages a broker may have to check, by its revive group: 1 to 7 are usual."""
+    """The number of records of popped messages that a broker may have to check, by its revive group: 1 to 7 are
+    usual."""
     delayed_stuck_after: Natural = 300_000
-    """How long delayed messages, and retries, may be overdue before their broker counts as stuck."""
+    """The time that delayed messages, and retries, may be overdue before their broker counts as stuck."""
     revive_behind_after: Natural = 60_000
-    """How long this backlog may grow without a fall."""
+    """The longest time that this backlog may grow without a fall."""
     pop_held_after: Natural = 60_000
-    """How long a popped message may be kept by renewals (changeInvisibleTime), or hold back those behind it in
-    order."""
+    """The longest time that a popped message may be kept by renewals (changeInvisibleTime), or hold back those behind
+    it in order."""
     request_mode_mixed_after: Natural = 40_000
-    """How long a topic may be popped and pulled at once: until all members have seen a change of its mode (20 s)."""
+    """The longest time that a topic may be popped and pulled at once: until all members have seen a change of its mode
+    (20 s)."""
     proxy_client_silent_after: Natural = 30_000
-    """How long the heartbeats of a proxy's client, one every 10 s, may not come."""
+    """The longest time without a heartbeat of a proxy's client, which sends one every 10 s."""
     snapshot_interval: Natural = 300_000
-    """How often state is written although nothing changed; at least a second, at most an hour."""
+    """The interval at which state is written although nothing changed; at least a second, at most an hour."""
     group_gone_after: Natural = 300_000
     """A group without members about which nothing is reported for this long, though its brokers answer, was deleted:
     its incidents end, and it is forgotten."""

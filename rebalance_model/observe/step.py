@@ -34,7 +34,7 @@ _OfMembers: TypeAlias = Literal["MEMBERS", "CHANNELS", "DECLARED", "SUBSCRIPTION
 _OfQueues: TypeAlias = Literal["OWNERS", "ROUND", "ROUTES", "ENDED", "SKIPPED", "OFFSETS", "RETURNED", "POPPED"]
 _OfAll: TypeAlias = Literal["REPORT", "DEAD_LETTERS", "SOURCES", "CLUSTER", "TIME"]
 What: TypeAlias = Literal[_OfMembers, _OfQueues, _OfAll]
-"""What may have changed of a group.
+"""The parts of a group that may have changed.
 
 REPORT: what its row shows, and no rule about a group is about. CHANNELS: members' connections. DECLARED: how members
 consume. SUBSCRIPTIONS: what they subscribe. ORDER: whether it is ordered. ROUND: every member was asked, and a queue is
@@ -188,9 +188,9 @@ class GroupStep(Step):
         self.clients_to_judge: dict[str, None] = {}
         self.brokers_to_judge: dict[str, None] = {}
         self.changes: dict[What, None] = {}
-        """What has changed of the group that its rules are about: they are judged."""
+        """The changed parts of the group that its rules are about: they are judged."""
         self.group_touched = False
-        """Whether the group's own row may have changed."""
+        """True if the group's own row may have changed."""
         self.pools: dict[str, ThreadPool | None] = {}
         """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
         self.route_splits: tuple[RouteSplit, ...] | None = None

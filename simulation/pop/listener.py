@@ -16,7 +16,7 @@ class GroupCode:
     """The code that all applications of a group share: a message that one of them refuses is refused by each."""
 
     poisons: bool = False
-    """Whether the next message is one to refuse."""
+    """True if the next message is one to refuse."""
     queue: int = ANY
     """The queue of the message."""
     poisoned: set[Origin] = field(default_factory=set)

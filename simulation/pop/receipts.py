@@ -14,7 +14,7 @@ SCAN = 5_000
 RENEW_AHEAD = 10_000
 """renewAheadTimeMillis."""
 RENEWALS = (60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000)
-"""How long a message is renewed, by how often it was before; milliseconds."""
+"""The time for which a message is renewed, by the number of renewals before; milliseconds."""
 RENEW_MAX = 3 * 3_600_000
 """renewMaxTimeMillis: a message is kept for no longer."""
 RELEASE = 1_000

@@ -20,9 +20,9 @@ class Handle(NamedTuple):
     pop_time: int
     """When it was popped, or last changed if not in order; epoch milliseconds by the broker's clock."""
     invisible_ms: int
-    """How long no other client gets it after that."""
+    """The time that no other client gets it after that."""
     order: bool
-    """Whether it was popped in order (reviveQid 999)."""
+    """True if it was popped in order (reviveQid 999)."""
 
 
 class PoppedMessage(NamedTuple):
@@ -31,7 +31,7 @@ class PoppedMessage(NamedTuple):
     handle: Handle
     origin: Origin
     reconsume_times: int
-    """How often it came back before."""
+    """The number of times that it came back before."""
 
 
 class Pop(NamedTuple):
@@ -44,7 +44,7 @@ class Pop(NamedTuple):
     max_messages: int
     invisible_ms: int
     poll_ms: int
-    """How long it may wait for a message."""
+    """The longest time that it may wait for a message."""
     born: int
     """When it was sent, by the clock of the client; a proxy leaves it to the broker. Epoch milliseconds."""
     order: bool = False
@@ -59,7 +59,7 @@ class ProxiedHeartbeat(NamedTuple):
     registers: bool
     topics: tuple[str, ...] = ()
     pushes: bool = True
-    """Whether it is a push consumer; a simple one receives when its application does."""
+    """True if it is a push consumer; a simple one receives when its application does."""
 
 
 def retry_topic(group: str, topic: str) -> str:

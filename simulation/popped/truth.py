@@ -18,7 +18,7 @@ class Delivered(Record, kw_only=True, tag="DELIVERED"):
     offset: int
     reconsume_times: int = 0
     ended: End = ""
-    """Whether it was acknowledged, or came back: in the retry topic, or in order in its own queue."""
+    """True if it was acknowledged, or came back: in the retry topic, or in order in its own queue."""
 
 
 class Deliveries:

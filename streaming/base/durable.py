@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 _COMMITS = 20
-"""How many commits of a table a start looks at: some seconds of a job's."""
+"""The number of a table's commits at which a start looks: some seconds of a job's."""
 _PARQUET = b"PAR1"
 """The last bytes of every Parquet file."""
 

@@ -39,9 +39,9 @@ def read_toml(path: Path, kind: str, named_by: str) -> dict[str, Any]:
 _NAMED_MAX = 12
 """Number of known names that are listed if none is like the unknown one."""
 _UNKNOWN = re.compile(r"(?:(?P<where>.*): )?Object contains unknown field `(?P<name>[^`]*)`.*", re.DOTALL)
-"""What msgspec says of an unknown name, after where that is."""
+"""The end of msgspec's message about an unknown name."""
 _AT = re.compile(r"(?P<where>.*: )?(?P<said>Expected .*) - at `\$\.(?P<name>[^`]*)`", re.DOTALL)
-"""What msgspec says of a value, then where it is."""
+"""The beginning of msgspec's message about a value."""
 _TYPE = re.compile(r"`(\w+)`")
 _TYPES = {"int": "a whole number", "str": "text", "float": "a decimal number", "bool": "true or false",
           "array": "a list", "object": "a table"}  # fmt: skip

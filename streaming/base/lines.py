@@ -16,7 +16,7 @@ from streaming.base.limits import REFUSALS_SECONDS
 from streaming.base.terminal import shortened, visible, visible_lines
 
 Form = Literal["sentences", "fields"]
-"""What people see of a line: its event alone, which is a sentence, or with time, level and fields."""
+"""The form in which people see a line: its event alone, which is a sentence, or with time, level and fields."""
 
 _FIRST = ("time", "level", "process", "event")
 _JSON = structlog.processors.JSONRenderer(default=str)

@@ -42,7 +42,7 @@ def files_for_connections() -> int:
 
 
 GIVE_BACK_SECONDS = 60.0
-"""How often a process that runs for long gives back: it takes up to half a second."""
+"""The interval at which a process that runs for long gives memory back: it takes up to half a second."""
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """None: this is not glibc."""
 

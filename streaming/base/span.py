@@ -18,4 +18,4 @@ class Span:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     parts: tuple["Span", ...] = ()
     cluster: str = ""
-    """What a whole trace is about; empty: no single cluster."""
+    """The subject of a whole trace; empty: no single cluster."""

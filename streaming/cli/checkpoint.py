@@ -18,7 +18,7 @@ class QueryPosition(msgspec.Struct, frozen=True):
     batch: int | None
     """The last batch that was started; None before the first."""
     is_finished: bool
-    """Whether it is finished; else the next start repeats it."""
+    """True if it is finished; else the next start repeats it."""
     position: dict[int, int]
     """By partition the offset after the last row of the finished batches."""
 
@@ -37,7 +37,7 @@ class Checkpoints(msgspec.Struct, frozen=True):
     swap: str
     """A swap of a rebuild that the next start completes; empty: none."""
     is_running: bool
-    """Whether a run on this machine holds them."""
+    """True if a run on this machine holds them."""
     queries: tuple[QueryPosition, ...]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _AGE_MS_MAX = 60_000
 """A collector that has done nothing for this time is not ready; it writes ticks every second."""
 _DRAIN_SECONDS = 3.0
-"""How long spools are shipped at the end after a signal; what is left is shipped after the next start."""
+"""The time for which spools are shipped at the end after a signal; the rest is shipped after the next start."""
 
 app = typer.Typer(help="Collect the telemetry of a RocketMQ cluster.", no_args_is_help=True)
 

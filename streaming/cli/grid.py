@@ -62,9 +62,9 @@ class GridColumn:
     name: str = ""
     """The name in `--columns`."""
     right: bool = False
-    """Whether the column is right-aligned, as numbers are."""
+    """True if the column is right-aligned, as numbers are."""
     spare: bool = False
-    """Whether the column is omitted if it has no known value, or if the terminal is too narrow (the last one first)."""
+    """True if the column is omitted if it has no known value, or if the terminal is too narrow (the last one first)."""
 
     @property
     def nothing(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Grid:
     columns: Sequence[GridColumn]
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
     is_wide: bool = False
-    """Whether every column with a known value is printed, on one line, however narrow the terminal is."""
+    """True if every column with a known value is printed, on one line, however narrow the terminal is."""
     headers: bool = True
 
     @classmethod

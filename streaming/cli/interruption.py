@@ -53,7 +53,7 @@ def pause(seconds: float, stopping: Flag | None = None) -> bool:
 
 
 GRACE_SECONDS = 8.0
-"""How long a collector may take to its end; with the rest of its process less than 10 s."""
+"""The longest time that a collector may take to its end; with the rest of its process less than 10 s."""
 _WARN_SECONDS_MAX = 1.0
 """Standard error may be a pipe that nobody reads."""
 

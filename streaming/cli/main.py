@@ -43,12 +43,12 @@ _EXTRAS = {
 
 
 _OF_THE_DISK = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO})
-"""What a disk or the rights on it refuse, to any command: no fault of the program."""
+"""Errors by which a disk, or the rights on it, refuse any command: no fault of the program."""
 _ALLOCATIONS = 50_000
 """The number of new objects after which garbage is collected: what imports make stays, and 700 is Python's own."""
 _OF_RIGHTS = frozenset({errno.EACCES, errno.EPERM})
 _OF_DELTA = re.compile(r"\(os error (\d+)\)")
-"""What delta-rs says in place of an errno."""
+"""The words of delta-rs in place of an errno."""
 
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001  typer gives it so

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _KEEP_MS_MIN = 3_600_000
 _ROUND_MS = 3_600_000
-"""How long a round may take, of large tables that have not been maintained for days."""
+"""The longest time that a round may take, of large tables that have not been maintained for days."""
 _FIRST_CHECK_SECONDS = 60.0
 """The first check comes this long after the start: its imports take seconds, and a job may be starting, too."""
 

@@ -53,7 +53,7 @@ class Shape(NamedTuple):
 
 _AS_IT_IS = Shape()
 SHAPE: ContextVar[Shape] = ContextVar("shape", default=_AS_IT_IS)
-"""How the command that runs prints its answer."""
+"""The form in which the command that runs prints its answer."""
 
 
 def shaped(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,7 +22,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     found: str
     mend: str = ""
     needed: bool = True
-    """Whether `run` requires it; False if only the lab does."""
+    """True if `run` requires it; False if only the lab does."""
 
 
 def otlp_checks(otlp: Otlp) -> Iterator[Check]:

@@ -121,7 +121,8 @@ class BrokerPolls:
         self._events = events
         self._warnings = warnings
         self._under_way: set[tuple[Place, str]] = set()
-        """What of a former round has not ended: a broker's own requests (an empty name), or those about a group."""
+        """The parts of a former round that have not ended: a broker's own requests (an empty name), or those about a
+        group."""
 
     async def poll(self, current: Round, place: Place, *, is_probe: bool) -> None:
         """Poll a broker, or probe it first; return when it was heard, or has answered nothing in time."""

@@ -30,7 +30,7 @@ class ListedBroker(NamedTuple):
     address: str
     broker_id: int = 0
     is_master: bool = True
-    """Whether it is the master or acts as master, and grants locks; else it is a slave that only serves reads."""
+    """True if it is the master or acts as master, and grants locks; else it is a slave that only serves reads."""
 
     @property
     def place(self) -> tuple[str, str]:

@@ -46,7 +46,7 @@ class SourceClock:
         self._zero = wall() - monotonic()
         self._set_by = 0
         self.steps = 0
-        """How often it was set."""
+        """The number of times that it was set."""
 
     def now(self) -> int:
         """Return the time by which events are stamped; epoch milliseconds."""

@@ -164,7 +164,7 @@ class _Reader:
         self._depth_max = depth_max
         self._deadline = deadline
         self.is_flat = True
-        """Whether what the scanner has read can't nest too deep, by its number of opening brackets."""
+        """True if what the scanner has read can't nest too deep, by its number of opening brackets."""
 
     def whole(self) -> Json:
         value, end = self._value(self._skip(0), 0)

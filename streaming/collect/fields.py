@@ -136,13 +136,13 @@ class _Field(NamedTuple):
     name: str
     type: Any
     otherwise: Any
-    """What stands for an unreadable value; `NODEFAULT`: the row is left out."""
+    """The value in place of an unreadable one; `NODEFAULT`: the row is left out."""
 
 
 class _Fields(NamedTuple):
     all: tuple[_Field, ...]
     may_be_unknown: bool
-    """Whether a missing value differs from the default: it is None then."""
+    """True if a missing value differs from the default: it is None then."""
 
 
 def row(
@@ -235,7 +235,7 @@ _KINDS = {
     "str": "text", "int": "a number", "float": "a fraction or no finite number", "bool": "true or false",
     "object": "an object", "array": "a list", "null": "null",
 }  # fmt: skip
-"""What msgspec calls a value, in plain words."""
+"""Plain words for msgspec's names of types."""
 _GOT = re.compile(r", got `(\w+)`")
 
 

@@ -70,7 +70,7 @@ class GroupPolls:
         self._routed: set[tuple[str, str, str]] = set()
         """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
         self._polled = 0
-        """How many groups the last round had."""
+        """The number of groups in the last round."""
         self._with_offsets: dict[tuple[str, str], frozenset[str]] = {}
         """By cluster and group, the topics of its last offsets at any broker."""
 

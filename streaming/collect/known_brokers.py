@@ -53,11 +53,11 @@ class KnownBrokers:
         self.others: dict[Place, ListedBroker] = {}
         """The former address of a master whose name has got another one, while it answers: two brokers may share it."""
         self.others_missed: dict[Place, int] = {}
-        """How often in succession such a one did not answer that had answered before."""
+        """The number of times in succession that such a one did not answer which had answered before."""
         self.silent: set[Place] = set()
         """Brokers that did not answer the last time, or were never asked."""
         self.left_out = 0
-        """How many brokers of the last list are not polled, because there are too many."""
+        """The number of brokers of the last list that are not polled, because there are too many."""
         self._answered: dict[Place, None] = {}
         """Brokers that have ever answered; the silent one that answered last is the last."""
         self._failing: dict[Place, None] = {}
@@ -216,7 +216,7 @@ class KnownGroups:
         self._waiting: dict[Place, dict[str, int]] = {}
         """By broker and group, since how many turns of groups it waits for its own."""
         self._turns = 0
-        """How many turns there were."""
+        """The number of turns."""
         self._with_members: dict[Place, set[str]] = {}
         """By broker, the groups that had members there when they were last asked about."""
         self._asked: dict[Place, set[str]] = {}

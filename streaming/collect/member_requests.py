@@ -174,7 +174,7 @@ class MemberRequests:
         self._confine = confine
         self._rooms: dict[Place, MemberRoom] = {}
         self._manners: dict[_Listed, Manner] = {}
-        """How each has answered the last time; not in it: new."""
+        """The last answer of each; not in it: new."""
         self._answered: dict[Member, int] = {}
         """When each has last answered, at whichever broker."""
         self._under_way: dict[_Listed, asyncio.Task[None]] = {}

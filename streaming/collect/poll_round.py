@@ -13,7 +13,7 @@ from streaming.collect.response_parts import Payload
 from streaming.collect.stacks import Member
 
 Share: TypeAlias = Callable[[str, str], bool]
-"""Whether this collector polls a group, by its cluster and its name, or leaves it to another collector."""
+"""A function that says whether this collector polls a group, by its cluster and its name."""
 Request: TypeAlias = Callable[[float], Awaitable[Payload]]
 """Sends a request that has so many seconds, and returns the answer."""
 
@@ -45,7 +45,7 @@ class Summary(msgspec.Struct):
     """Brokers that have been silent before, and had no turn."""
     ms: int = 0
     unreadable_texts: list[str] = msgspec.field(default_factory=list)
-    """What of them, each with who sent it; the first ones."""
+    """The unreadable parts, each with who sent it; the first ones."""
     refusals: set[str] = msgspec.field(default_factory=set)
     """Why servers refused requests for reasons of TLS or access control, each with what to do."""
     trace: Span | None = None

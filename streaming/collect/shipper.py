@@ -64,7 +64,7 @@ BATCH_BYTES = 2**24
 """At most 16 MiB of lines (and one more chunk) wait for an acknowledgement."""
 REPORT_SECONDS = 10.0
 TURN_SECONDS = 0.5
-"""How long events of polls may wait, at most, while spools are far behind."""
+"""The longest time that events of polls may wait while spools are far behind."""
 RESEND_MS = 5_000
 """A flush that takes longer is aborted: the rows stay on disk, and a signal is handled in time."""
 _RETRY_SECONDS_MAX = 5.0

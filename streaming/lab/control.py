@@ -18,7 +18,7 @@ TAGS = ("new", "paid")
 """The tags of the producer's messages."""
 
 LOOK_SECONDS = 0.2
-"""How often a client checks its orders; seconds."""
+"""The interval at which a client checks its orders; seconds."""
 
 
 class LabQueue(msgspec.Struct, frozen=True, order=True):
@@ -48,7 +48,8 @@ class NewUser(msgspec.Struct, frozen=True):
 
 
 INVISIBLE_MS = 20_000
-"""How long no other client gets a message that a consumer has popped; for gRPC's push consumers the proxy sets it."""
+"""The time that no other client gets a message that a consumer has popped; for gRPC's push consumers the proxy sets
+it."""
 
 Client = Literal["pull", "remoting", "grpc-push", "grpc-simple"]
 """The kind of a consumer: a push consumer that pulls, as all did before RocketMQ 5, or one that pops."""
@@ -80,7 +81,7 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     broadcasts: bool = False
     """Its message model is BROADCASTING: it reads every queue, independent of other members."""
     max_reconsume_times: int = -1
-    """How often a refused message is tried again; -1: RocketMQ's default."""
+    """The number of times that a refused message is tried again; -1: RocketMQ's default."""
     hang: bool = False
     """The listener blocks until this is false again."""
     poison: bool = False

@@ -19,7 +19,7 @@ class LabFault:
     inject: fault_actions.Inject
     cure: fault_actions.Cure
     takes_away: bool = False
-    """Whether the process is missing on purpose while the fault is active."""
+    """True if the process is missing on purpose while the fault is active."""
 
 
 _BACK = (

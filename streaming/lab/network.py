@@ -25,9 +25,9 @@ import msgspec
 _LOOPBACK, _LOOPBACK_NET = "127.0.0.1", "127.0.0.0/8"
 _CHUNK = 65_536
 _ENDS_SECONDS = 1.0
-"""How long the ends of streams are held after the healing. TCP restarts slowly, one segment per round trip, with the
-FIN last. If everything arrived in one instant, the broker would close the channel while it still processes the data,
-and a heartbeat in the data would make the dead channel a member again."""
+"""The time that the ends of streams are held after the healing. TCP restarts slowly, one segment per round trip, with
+the FIN last. If everything arrived in one instant, the broker would close the channel while it still processes the
+data, and a heartbeat in the data would make the dead channel a member again."""
 
 _VERSION, _NO_AUTHENTICATION, _NO_METHOD, _CONNECT, _IPV4, _DOMAIN = 5, 0, 0xFF, 1, 1, 3
 _SUCCEEDED, _NOT_ALLOWED, _UNREACHABLE, _REFUSED, _NO_SUCH_COMMAND, _NO_SUCH_ADDRESS_TYPE = 0, 2, 4, 5, 7, 8

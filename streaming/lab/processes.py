@@ -87,8 +87,8 @@ _POLL_SECONDS = 0.1
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30  # prctl(2)
 _ZEROS = (ctypes.c_ulong(0),) * 4
 _TIMER_SLACK_NS = 20_000_000
-"""How late the timers of the started processes may be. Threads of a broker sleep for 1 to 10 ms, again and again
-(DefaultMessageStore.ReputMessageService, BrokerFastFailure): a third of the processor time of an idle one."""
+"""The time by which the timers of the started processes may be late. Threads of a broker sleep for 1 to 10 ms, again
+and again (DefaultMessageStore.ReputMessageService, BrokerFastFailure): a third of the processor time of an idle one."""
 _END_SECONDS_MAX = 60.0  # after SIGKILL only a process stuck in the kernel still exists
 
 

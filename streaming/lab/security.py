@@ -291,7 +291,7 @@ class SecuredRocketMq:
     certificate: str = "rocketmq"
     """The name of the servers' certificate; it is issued at its first use."""
     client_certificates: bool = False
-    """Whether clients need a certificate."""
+    """True if clients need a certificate."""
 
     def java_options(self) -> list[str]:
         """Return the system properties of a server; write the file to which they refer."""

@@ -60,12 +60,12 @@ class LabState(msgspec.Struct):
     brokers: dict[str, int]
     """The ports of the brokers, by name."""
     hook: bool = False
-    """Whether brokers that are started from now on have the broker hook."""
+    """True if brokers that are started from now on have the broker hook."""
     kafka: KafkaPorts | None = None
     proxy: ProxyPorts | None = None
     """Ports of the proxy; only in a lab with groups that pop."""
     secured: bool = False
-    """Whether servers accept only TLS and known users (`streaming.lab.security`)."""
+    """True if servers accept only TLS and known users (`streaming.lab.security`)."""
     replication: Replication = "none"
     second_replicas: dict[str, int] = {}
     """The ports of the brokers' second replicas, by the names of their processes."""

@@ -26,13 +26,13 @@ ROW_BYTES_MAX = 2**24
 limit (1 MB) with a reason, which it can do only if it receives them."""
 _TIMESTAMP_TYPE, _LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 DELIVERY_MS = 60_000
-"""How long a row may wait for Kafka's acknowledgement before the publisher fails with an error."""
+"""The longest time that a row may wait for Kafka's acknowledgement before the publisher fails with an error."""
 _NEVER_MS = 2**31 - 1
 _LINGER_MS = 100
-"""How long a row waits for others of its partition, unless there is a flush. With 20, Kafka's broker takes a third more
-processor time for 1,000 rows a second."""
+"""The time that a row waits for others of its partition, unless there is a flush. With 20, Kafka's broker takes a third
+more processor time for 1,000 rows a second."""
 READER_OPERATIONS = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
-"""What the job does with the topic; Read implies Describe."""
+"""The operations of the job on the topic; Read implies Describe."""
 
 
 class KafkaPublisher:

@@ -59,9 +59,9 @@ class Publisher(Protocol):
 
     partitions: int
     flush_seconds: float
-    """How often to flush, for callers that must know when rows are safe; seconds."""
+    """The interval at which to flush, for callers that must know when rows are safe; seconds."""
     flushes: int
-    """How many times all rows written so far were made safe, by a call of `flush` or automatically."""
+    """The number of times that all rows written so far were made safe, by a call of `flush` or automatically."""
 
     def write(self, rows: Iterable[KeyedRow]) -> None:
         """Append rows; each partition keeps their order.

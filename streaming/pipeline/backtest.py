@@ -76,7 +76,7 @@ class CodeCount(msgspec.Struct, frozen=True):
 
     code: str
     same: int
-    """The same under both policies."""
+    """The conclusions that are the same under both policies."""
     additional: int
     """Incidents that only the other policy opens."""
     missing: int

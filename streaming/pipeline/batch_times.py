@@ -13,7 +13,7 @@ from streaming.base.span import Attribute, Span
 _BATCHES_MAX: Final = 100
 """Batches whose parts are kept until their ends are reported; as many as Spark keeps reports."""
 _PLANNING: Final = ("latestOffset", "queryPlanning", "getBatch", "walCommit")
-"""What Spark times of the plan of a batch, in milliseconds."""
+"""The parts of a batch's plan that Spark times, in milliseconds."""
 
 
 class BatchTimes:

@@ -80,7 +80,7 @@ class Appended(NamedTuple):
 
     chunk: Chunk
     replaces: bool
-    """Whether it replaces all others."""
+    """True if it replaces all others."""
 
 
 class ChunkedGroups(GroupsInMemory):

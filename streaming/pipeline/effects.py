@@ -25,7 +25,7 @@ class Effects(NamedTuple):
 
     table: str
     rows: int
-    """How many they are."""
+    """Their number."""
     lines: bytes
     """Each effect as a line of JSON."""
 

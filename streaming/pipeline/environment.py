@@ -35,7 +35,7 @@ _OF_THE_DRIVER = frozenset(
         "typer",
     }
 )
-"""What no task on an executor imports."""
+"""The packages that no task on an executor imports."""
 _MEND = "make it with `rebalance-watch job pack`"
 _RELEASE = "rebalance-watch-release"
 """The first file of the archive: the release that packed it, and the version of Python."""

@@ -47,14 +47,16 @@ from streaming.pipeline.sources import ROWS_READ, check_source, read_log, source
 _EFFECTS = "effects"
 _REPLACED = "a batch to the former run (it noticed late that it was replaced)"
 _STARTS_MAX = 10
-"""How often a query is started in a row without ending a batch; with the pauses that takes more than three minutes."""
+"""The number of starts of a query in a row without the end of a batch; with the pauses that takes more than three
+minutes."""
 _PAUSE_SECONDS_MAX = 60.0
 _LOOK_SECONDS = 0.25
-"""How often a query is asked whether it has ended, or has a new progress; three calls into the JVM."""
+"""The interval at which a query is asked whether it has ended, or has a new progress; three calls into the JVM."""
 _STATUS_SECONDS = 1.0
-"""How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
+"""The interval at which a query is asked whether it waits for rows: an answer takes about 2 ms."""
 _STOP_SECONDS_MAX = 60
-"""How long a batch may take to finish when the job stops; then it is interrupted, and the next start repeats it."""
+"""The longest time that a batch may take to finish when the job stops; then it is interrupted, and the next start
+repeats it."""
 _DID_NOT_STOP = "failed to stop within"
 """Text in Spark's error about a query that does not stop when interrupted (spark.sql.streaming.stopTimeout)."""
 
@@ -110,17 +112,18 @@ class Running:
         self._checks = checks
         """Each raises an error when the job must end."""
         self._confirm = confirm
-        """Whether it is certain, at this moment, that no other run may write; raises an error if one may."""
+        """True if it is certain, at this moment, that no other run may write; raises an error if one may."""
         self._explain = explain
         """Raises an error that says more about the failure of a query than the query itself."""
         self._times = times
         """When the parts of the batches ran, by query."""
         self._is_interrupted = is_interrupted
-        """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
+        """True if the queries must end and start again, because a rebuild waits to be swapped in."""
         self.was_interrupted = False
-        """Whether `batches` ended for the swap of a rebuild, which may be withdrawn while the queries end."""
+        """True if `batches` ended for the swap of a rebuild, which may be withdrawn while the queries end."""
         self._starts_in_row = [1] * len(starts)
-        """How often each query was started since its last batch; 1 after a batch, so that the next start is at once."""
+        """The number of starts of each query since its last batch; 1 after a batch, so that the next start is at
+        once."""
         self._start_at: list[float | None] = [None] * len(starts)
         """When a query that has failed is started again, by the monotonic clock; None: it has not failed."""
         self._queries: list[StreamingQuery] = []

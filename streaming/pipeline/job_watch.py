@@ -19,7 +19,8 @@ from streaming.log.identity import LogId, log_id
 
 LOOK_SECONDS = 10.0
 _AWAY_LOOKS_MAX = 3
-"""How often in a row the log must be missing: a Kafka that starts may not know all of its topics at once."""
+"""The number of times in a row that the log must be missing: a Kafka that starts may not know all of its topics at
+once."""
 _END_SECONDS_MAX = 1.0
 
 

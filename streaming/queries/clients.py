@@ -24,9 +24,9 @@ from streaming.queries.results import ClientDetail, GroupClient, Interval
 from streaming.tables.reader import ReadModel, Row
 
 _BACK_MS = 300_000
-"""How far back the archive is read: several heartbeats (30 s) and polls."""
+"""The time for which the archive is read back: several heartbeats (30 s) and polls."""
 _PROXY_ID = re.compile(r"(.+)%(\d+)%\d+")
-"""How a proxy names itself in the heartbeats that it copies: its address, its remoting port and its gRPC port."""
+"""The name of a proxy in the heartbeats that it copies: its address, its remoting port and its gRPC port."""
 NOT_A_MEMBER, NOT_REPORTED = marked("has queues and is not a member"), marked("not reported for 5 minutes")
 """Why a client without an incident is not OK."""
 _SQL = statements_of(__name__)

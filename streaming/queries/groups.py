@@ -35,7 +35,7 @@ from streaming.tables.reader import ReadModel, Row
 GROWTH_MS = 3_600_000
 """The time over which added messages are counted."""
 _SLICE_MS = 300_000
-"""How exactly the beginning of that time is met where history begins within it."""
+"""The precision of the beginning of that time where history begins within it."""
 
 _COLUMNS = ["lag", "broker_offset", "min_offset", "stored_at"]
 _OF_OFFSETS = "p.kind IN ('CONSUME_STATS', 'TOPIC_STATS')"

@@ -101,7 +101,7 @@ _ASKED_BEFORE_MS = 300_000
 """A listener is asked for its stacks before its queue has waited long enough for an incident."""
 
 _OF_LISTENER = ("LISTENER_", "MESSAGE_", "POOL_")
-"""How the causes begin for which a client's listener is asked."""
+"""The beginnings of the causes for which a client's listener is asked."""
 
 
 def incident(model: ReadModel, incident_id: str) -> IncidentDetail:

@@ -12,7 +12,7 @@ from streaming.base.times import clock, zone_at
 NOT_KNOWN = "-"
 """The text of an unknown value: never 0, never empty."""
 NAME_SERVER = marked("mqadmin needs -n NAMESRV or the environment variable NAMESRV_ADDR.")
-"""What a reader adds to the commands of an incident: only the collector's settings have the name servers."""
+"""The part that a reader adds to the commands of an incident: only the collector's settings have the name servers."""
 
 TRIGGERS = {
     "CLIENT_JOINED": marked("joined"),

@@ -29,7 +29,7 @@ STEPS = {
     "HELD": marked("held back"), "QUEUED": marked("waiting to be sent"), "PACKED": marked("being sent"),
     "SENT": marked("sent"), "FAILED": marked("failed, is sent again"), "GIVEN_UP": marked("given up"),
 }  # fmt: skip
-"""What the last step of a notification is called."""
+"""The labels of a notification's last step."""
 _REASONS = {
     "SILENCED": marked("a silence holds it back"), "UNDECIDED": marked("another incident may still explain this one"),
     "OFF_HOURS": marked("the hours of its route have not begun"), "ABSORBED": marked("another incident explains it"),
@@ -40,7 +40,7 @@ _REASONS = {
     "REBUILT": marked("a rebuild gave the incident a new id"),
     "SUMMARY": marked("part of a summary"),
 }  # fmt: skip
-"""What the reason of a notification's last step is called."""
+"""The labels of the reason of a notification's last step."""
 MESSAGES = {
     "OPENED": marked("opened"), "ESCALATED": marked("escalated"), "REMINDER": marked("reminder"),
     "RESOLVED": marked("resolved"),

@@ -23,7 +23,7 @@ _SQL = statements_of(__name__)
 _REBALANCES = 20
 """The number of last rebalances that are looked at."""
 _BACK_MS = 7 * 86_400_000
-"""How far back they may be: before that the group may have been another one."""
+"""The age that they may have: before that the group may have been another one."""
 
 
 class MoveCost(QueryResult):
@@ -35,7 +35,7 @@ class MoveCost(QueryResult):
     pauses: int = Field(description="Number of these whose pause was measured.")
     pause_ms: int | None = Field(description="Median of these pauses.")
     pause_ms_max: int | None = Field(description="Longest of these pauses.")
-    pause_is_at_most: bool = Field(description="Whether one is an upper bound: polls give no exact times.")
+    pause_is_at_most: bool = Field(description="True if one is an upper bound: polls give no exact times.")
     counted: int = Field(description="Number of moves whose duplicates were estimated.")
     reconsumed: int | None = Field(description="Sum of these estimates, in messages.")
 
@@ -81,9 +81,9 @@ class Departure(QueryResult):
     """A way to leave a group, and how long the queues of the client wait for a new owner."""
 
     way: Way = Field(description="SHUTDOWN (it unregisters), KILLED (its connection closes), CUT_OFF (no sign at all).")
-    noticed_ms_max: int = Field(description="How long until the broker notices, at most; 0: at once.")
+    noticed_ms_max: int = Field(description="The longest time until the broker notices; 0: at once.")
     lock_ms_max: int | None = Field(
-        description="How much longer its locks are held, at most; 0: not at all; null: unknown whether it is ordered."
+        description="The longest further time that its locks are held; 0: none; null: unknown whether it is ordered."
     )
     measured_moves: int = Field(description="Number of queues that moved in this way in the last 7 days.")
     pause_ms: int | None = Field(description="Median of their pauses, milliseconds; null: none was measured.")
@@ -149,7 +149,7 @@ class Share(QueryResult):
     then: int
     gains: tuple[str, ...]
     loses: tuple[str, ...]
-    is_member: bool = Field(default=True, description="Whether it is a member then.")
+    is_member: bool = Field(default=True, description="True if it is a member then.")
 
 
 class PlannedMove(QueryResult):
@@ -179,14 +179,14 @@ class Plan(QueryResult):
         description="Expected pause of a queue that moves: the median of the group's measured ones, in milliseconds;"
         " null if none was measured.",
     )
-    pause_is_at_most: bool = Field(default=False, description="Whether it is an upper bound.")
+    pause_is_at_most: bool = Field(default=False, description="True if it is an upper bound.")
     duplicates: int | None = Field(
         default=None,
         description="Expected messages that are consumed twice, by the mean of the group's measured moves; null if"
         " none was measured.",
     )
     measured_moves: int = Field(default=0, description="Number of the group's moves that the expectation is from.")
-    warnings: tuple[str, ...] = Field(default=(), description="What is not well known of the group, in sentences.")
+    warnings: tuple[str, ...] = Field(default=(), description="The uncertainties about the group, in sentences.")
 
     @property
     def sizes(self) -> list[int]:

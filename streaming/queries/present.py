@@ -206,7 +206,7 @@ class Freshness(NamedTuple):
     age_ms: int
     """The age of the newest telemetry of its cluster; milliseconds."""
     is_stale: bool
-    """Whether the group may have changed unseen since."""
+    """True if the group may have changed unseen since."""
     silent_since: int | None
     """Since when nothing was heard of it, epoch milliseconds: it is unknown; None: it is as shown."""
 

@@ -60,10 +60,10 @@ class RollingRestart(QueryResult):
         description="Moves of queues if each member stops as the one before it starts, in this order."
     )
     pause_ms: int | None = Field(description="Expected pause of each move: the median of measured ones.")
-    pause_is_at_most: bool = Field(description="Whether that is an upper bound.")
+    pause_is_at_most: bool = Field(description="True if that is an upper bound.")
     duplicates: int | None = Field(description="Expected messages that are consumed twice, if overlapped.")
     measured_moves: int = Field(description="Number of the group's moves that the expectation is from.")
-    warnings: tuple[str, ...] = Field(description="What is not well known of the group, in sentences.")
+    warnings: tuple[str, ...] = Field(description="The uncertainties about the group, in sentences.")
 
     @property
     def sentences(self) -> list[str]:

@@ -35,7 +35,7 @@ class SqlAnswer(NamedTuple):
     content: bytes
     """A `SqlResult` as JSON."""
     rows: int
-    """How many rows it has."""
+    """The number of its rows."""
 
 
 class SqlProcess:

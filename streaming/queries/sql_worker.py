@@ -105,10 +105,10 @@ class Worker:
         self._begin = 0
         """Bytes of data without a query; 0: unknown."""
         self._is_lasting = False
-        """Whether the process follows the tables between queries."""
+        """True if the process follows the tables between queries."""
         self._refreshed = 0.0
         self._is_last = False
-        """Whether the process ends after what it has sent last."""
+        """True if the process ends after what it has sent last."""
 
     def serve(self, spill: Path) -> None:
         """Open the tables and answer queries."""

@@ -95,15 +95,15 @@ class Prediction(NamedTuple):
     joined: list[str]
     """The ids of the clients that join."""
     caveats: list[str]
-    """What limits the prediction, in sentences."""
+    """The limits of the prediction, in sentences."""
     plans: list[Plan]
     """The plan of each strategy for each topic, the group's own strategy first."""
     left: Sequence[str]
     """The ids of the members that leave."""
     cost: MoveCost
-    """What moving a queue of the group has cost."""
+    """The cost of moves of a queue of the group."""
     departures: Sequence[Departure] = ()
-    """How long the queues of those that leave wait for a new owner, by how they leave; none leaves: empty."""
+    """The time that the queues of those that leave wait for a new owner, by how they leave; none leaves: empty."""
 
 
 def what_if(

@@ -32,11 +32,11 @@ class FirstRunStep(NamedTuple):
     name: str
     state: State
     finding: Later
-    """What was found, in one sentence."""
+    """The finding, in one sentence."""
     advice: tuple[Later | str, ...] = ()
-    """What to change."""
+    """The change to make."""
     command: str = ""
-    """What to run; empty if it is done."""
+    """The command to run; empty if it is done."""
 
 
 class FirstRun:

@@ -116,7 +116,7 @@ _LOG = logging.getLogger(__name__)
 QUERY_CHARACTERS: Final = 4_000
 """Length of a query that is stored: whole queries of people, not lists of values that a program has filled in."""
 ROWS_MAX: Final = 1_000
-"""How many rows wait at most."""
+"""The most rows that wait."""
 _WRITE_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 60.0
 
@@ -126,7 +126,7 @@ class SqlRecording:
 
     def __init__(self) -> None:
         self.rows: int | None = None
-        """How many rows its answer has; None: unknown yet."""
+        """The number of rows of its answer; None: unknown yet."""
 
 
 class SqlActions:
@@ -140,7 +140,7 @@ class SqlActions:
         """Guards the fields below."""
         self._waiting: list[OperatorAction] = []
         self._lost = 0
-        """How many rows had no place since the last write that succeeded."""
+        """The number of rows that had no place since the last write that succeeded."""
         self._timer: Timer | None = None
         self._is_failing = False
         self._is_closed = False

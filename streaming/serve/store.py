@@ -32,7 +32,7 @@ class Store:
             UserError: a table is damaged.
         """
         self.health = Health()
-        """Whether this process has the tables and keeps them up to date."""
+        """True if this process has the tables and keeps them up to date."""
         self._refreshed = self.health.task("refresh of the tables", _REFRESH_AGE_MS_MAX)
         self.sql = SqlPool(tables)
         """Runs users' own SQL, each query in a process of its own."""

@@ -20,7 +20,7 @@ class User(NamedTuple):
     """The name of the person who has signed in; empty: nobody has."""
     role: Role
     has_session: bool = False
-    """Whether the person has signed in here, and can sign out; a proxy's headers come with each request."""
+    """True if the person has signed in here, and can sign out; a proxy's headers come with each request."""
 
     @property
     def is_operator(self) -> bool:

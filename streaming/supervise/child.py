@@ -67,7 +67,7 @@ class ChildrenHealth:
 
 
 _REST_SECONDS = 2.0
-"""How long the last lines are waited for after the end: a grandchild may keep the pipe open for longer."""
+"""The time for which the last lines are waited for after the end: a grandchild may keep the pipe open for longer."""
 
 
 class Program(NamedTuple):
@@ -76,9 +76,9 @@ class Program(NamedTuple):
     name: str
     command: Sequence[str]
     grace_seconds: float | None = None
-    """How long it may take to its end; None: as long as the supervisor lets every program."""
+    """The longest time that it may take to its end; None: as long as the supervisor lets every program."""
     writes: bool = True
-    """Whether others read what it writes: it ends before them. Those that write nothing end together."""
+    """True if others read what it writes: it ends before them. Those that write nothing end together."""
 
 
 class Line(NamedTuple):

@@ -42,7 +42,7 @@ class Restarts:
         self._failures: list[int] = []
         self._has_settled = False
         self.keeps_failing = False
-        """Whether it has failed too often, and has not settled since."""
+        """True if it has failed too often, and has not settled since."""
 
     def failed(self, started: int, now: int, *, server_is_away: bool = False) -> int:
         """Record a failure and return the pause until the next start, milliseconds.
@@ -67,7 +67,8 @@ class Restarts:
 USAGE_CODE = 2
 """The exit code of a command with a wrong option or setting, for which a new start is of no use."""
 GRACE_SECONDS = 90.0
-"""How long a program may take to its end, unless it has a time of its own: the job up to 80 s if its batches hang."""
+"""The longest time that a program may take to its end, unless it has a time of its own: the job up to 80 s if its
+batches hang."""
 AWAY_CODE = 4
 """The exit code of a command that a server did not answer."""
 _LINES_KEPT = 20

@@ -16,10 +16,10 @@ from streaming.tables.versions import after_commit
 
 _NUMBERS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
 _OF_THE_DISK = re.compile(rf"\(os error ({'|'.join(map(str, _NUMBERS))})\)")
-"""What delta-rs says of a disk that refuses."""
+"""The words of delta-rs about a disk that refuses."""
 _MEANWHILE = ("Metadata changed", "a concurrent transaction deleted data this operation read")
-"""What delta-rs says if `maintain` has set properties of the table meanwhile, or dropped rows of it, though an append
-reads nothing: nothing was appended, and can be again."""
+"""The words of delta-rs if `maintain` has set properties of the table meanwhile, or dropped rows of it, though an
+append reads nothing: nothing was appended, and can be again."""
 _TRIES = 5
 """`maintain` makes a few such commits one after the other, and each is quick."""
 

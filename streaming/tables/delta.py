@@ -48,7 +48,7 @@ _READER_VERSION, _WRITER_VERSION = 1, 4
 _TABLE_FEATURES = 3, 7
 """The versions of reader and writer from which on the protocol lists its features."""
 _IMPLIED = "columnMapping"
-"""What reader version 2 implies, and writer version 5 (6 adds identityColumns)."""
+"""The features that reader version 2 implies, and writer version 5 (6 adds identityColumns)."""
 
 
 def check_readable(delta: DeltaTable) -> None:
@@ -125,7 +125,7 @@ _SENTENCES = (
         "No object store answers at {at}: start it, or correct [storage].",
     ),
 )
-"""What an error of an object store means, by any of the texts in it; the first one that fits."""
+"""The meaning of an error of an object store, by any of the texts in it; the first one that fits."""
 
 
 def delta_at(table: Place) -> DeltaTable:

@@ -41,7 +41,7 @@ class TableFolder:
     """The folder of a table whose files are on this machine."""
 
     is_copy = False
-    """Whether files are there only after `fetch`."""
+    """True if files are there only after `fetch`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

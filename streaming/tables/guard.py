@@ -33,7 +33,7 @@ _AFTER_RELATION = frozenset(
     {"where", "group", "order", "limit", "join", "on", "left", "select", "union", "having", "using", "offset"}
 )
 _NEAR, _LISTED = 3, 20
-"""How many columns that are like the unknown one are named; if none is, at most so many of all."""
+"""The number of columns like the unknown one that are named; if none is, the most of all."""
 
 
 def list_warning(query: str) -> str | None:

@@ -69,7 +69,7 @@ _ORDER = {
     "alert_controls": "time",
     "operator_actions": "time",
 }
-"""How the rows of a file are sorted: by day and then by group, so that a reader of a day, or of a group, skips most row
+"""The order of the rows of a file: by day and then by group, so that a reader of a day, or of a group, skips most row
 groups of the few large files."""
 
 _TEXTS_WITH_STATS = frozenset({
@@ -89,7 +89,7 @@ class Limits:
     rows_since: int | None = None
     """Drop rows of `PRUNED` that are older (epoch milliseconds); None: drop none."""
     replaced_ms: int = DAY_MS
-    """How long replaced files are kept: longer than any reader needs one version of a table."""
+    """The time for which replaced files are kept: longer than any reader needs one version of a table."""
     versions_days: int | None = None
     """Days for which the log keeps former versions; None: as the table's properties say."""
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _OF_FILES = (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException)
 """Errors that a file may have caused, or the query."""
 _MEANT = ("Did you mean", "Candidate bindings", "Candidate functions")
-"""How the line begins in which DuckDB names what may be meant."""
+"""The beginning of the line in which DuckDB names what may be meant."""
 _BATCH_ROWS = 10_000
 ANSWER_ROWS = 10_000
 """Default limit of the rows of a user's own SQL."""
@@ -58,7 +58,7 @@ class SqlRows(NamedTuple):
 
     table: "pa.Table"
     cut: bool
-    """Whether there are more rows than requested."""
+    """True if there are more rows than requested."""
 
 
 class ReadModel:

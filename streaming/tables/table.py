@@ -63,10 +63,10 @@ class TableView:
         self._left_out: set[str] = set()
         """The small files beyond the limit."""
         self._is_wanted = False
-        """Whether its files are fetched and shown; until a query names the table, a view of it is empty: DuckDB opens
+        """True if its files are fetched and shown; until a query names the table, a view of it is empty: DuckDB opens
         files when a view of them is defined, and a question needs three tables of fourteen."""
         self._is_shown = False
-        """Whether its files were shown once, and not only an empty table."""
+        """True if its files were shown once, and not only an empty table."""
         self._fetched: tuple[int, float] | None = None
         """The version whose files were fetched last, and when."""
 

@@ -19,7 +19,7 @@ from streaming.base.errors import UserError, first_line
 _DENIED = re.compile(r"[Pp]ermission denied|\(os error (1|13)\)")
 _PATH = re.compile(r"(?:file|on) \"?(/[^\"\n]+)")
 _LAYERS = re.compile(r"(\x1b\[\d+m|\s|↳)+")
-"""What delta-rs puts between the errors of its layers."""
+"""The separator of delta-rs between the errors of its layers."""
 _BACKTRACE = re.compile(r"\n\s+0: ")
 """The place at which delta-rs begins to list its own calls, if RUST_BACKTRACE is set."""
 _LENGTH = 300

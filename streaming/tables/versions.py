@@ -36,7 +36,7 @@ class Violation(NamedTuple):
     version: int
     commit: CommitKind
     written_by: str
-    """What the commit says of its writer."""
+    """The commit's words about its writer."""
 
     def __str__(self) -> str:
         return f"version {self.version} of {self.table}: {self.commit}, by {self.written_by}"

@@ -40,7 +40,7 @@ class Restored(msgspec.Struct):
     state: ShardState
     buffer: list[Held]
     lost: str = ""
-    """What could not be read, in words; empty: nothing."""
+    """The part that could not be read, in words; empty: nothing."""
 
 
 _DECODER = msgspec.msgpack.Decoder(ShardState)

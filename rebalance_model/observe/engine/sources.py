@@ -51,7 +51,7 @@ class OutOfWait(NamedTuple):
     """The time on the timeline from which it is silent; epoch milliseconds."""
     why: Why
     wrong_clock: bool = False
-    """Whether its ticks are late because its clock is wrong; or too early."""
+    """True if its ticks are late, or too early, because its clock is wrong."""
 
 
 class Doubt(msgspec.Struct, array_like=True, frozen=True):
@@ -92,16 +92,16 @@ class Source(msgspec.Struct, array_like=True):
     floor: int = 0
     """A lower bound for the times of its events: after a changed correction, time must not go back within a source."""
     lag: int = 0
-    """How far behind the highest tick its rows have recently been on arrival; milliseconds."""
+    """The time by which its rows have recently been behind the highest tick on arrival; milliseconds."""
     late: bool = False
-    """Whether the watermark no longer waits for it."""
+    """True if the watermark no longer waits for it."""
     stays_behind: bool = False
-    """Whether that is because its ticks stay behind, not because none comes."""
+    """True if that is because its ticks stay behind, not because none comes."""
     ended: bool = False
     doubt: Doubt | None = None
     """None: its ticks are not far ahead of the others'."""
     wrong: bool = False
-    """Whether it is not waited for because its clock is wrong; its events are skipped."""
+    """True if it is not waited for because its clock is wrong; its events are skipped."""
     incarnations: tuple[tuple[int, int], ...] = ()
     """Its last incarnations: when each began by the clock of its host, and the number by which it is known here."""
     known_elapsed: int = 0
@@ -176,8 +176,8 @@ class Waiting(msgspec.Struct, array_like=True):
     jumped: int = 0
     """By how much stamps had jumped until then; milliseconds."""
     held_by_new: int = 0
-    """How much of the budget is spent for which newcomers together may hold back the others (`RECOVERS_AFTER` times the
-    milliseconds)."""
+    """The part that is spent of the budget by which newcomers together may hold back the others (`RECOVERS_AFTER` times
+    the milliseconds)."""
 
     def source(self, name: str) -> Source:
         """Return what is known of a source; create it on first sight."""

@@ -58,7 +58,7 @@ ENDED_AFTER = 5_000
 """The time after its last tick when an ended source is silent, milliseconds; sources of a recording end together."""
 
 UNTICKED_MS_MAX = 3_600_000
-"""How far time may advance at once before the first tick. The first event of a log may be of a host whose clock is at
+"""The time that may pass at once before the first tick. The first event of a log may be of a host whose clock is at
 1970, and each minute since then would have a snapshot."""
 
 CHECKED_EVERY = 16
@@ -93,7 +93,7 @@ class Timeline:
         """
         self.state = state
         self.idle_limit = NEVER
-        """How long time may advance without a tick, milliseconds; longer spans do not count (`_skip_idle_time`)."""
+        """The time that may pass without a tick, milliseconds; longer spans do not count (`_skip_idle_time`)."""
         self._store = groups
         self._policy = policy
         self._clocks = clocks

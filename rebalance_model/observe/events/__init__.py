@@ -128,9 +128,9 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
     error: RpcError | None = None
     """Why there is no answer; then the answer's own fields are absent."""
     unreadable: tuple[Text, ...] = ()
-    """What of the answer can't be read, each with the reason; the first ones, if there are many."""
+    """The parts of the answer that can't be read, each with the reason; the first ones, if there are many."""
     incomplete: bool = False
-    """Whether rows of it can't be read, so that an entry that is not in it may exist."""
+    """True if rows of it can't be read, so that an entry that is not in it may exist."""
 
     PAYLOAD: ClassVar[str]
     """The field that an answer has, and an error lacks."""
@@ -151,7 +151,7 @@ class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSU
     connections: tuple[Connection, ...] | None = None
     """The members that are connected to this broker."""
     subscriptions: tuple[Subscription, ...] = ()
-    """What the group subscribes, by the last heartbeat that changed it."""
+    """The group's subscriptions, by the last heartbeat that changed it."""
     consume_type: Text = ""
     """CONSUME_PASSIVELY (push), CONSUME_ACTIVELY (pull) or CONSUME_POP (ConsumeType)."""
     message_model: Text = ""
@@ -159,12 +159,12 @@ class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSU
     consume_from_where: Text = ""
     """Where a new group begins (ConsumeFromWhere)."""
     is_created: bool | None = None
-    """Whether the broker lists the group (GET_ALL_SUBSCRIPTIONGROUP_CONFIG, 201), which has no member there if not.
+    """True if the broker lists the group (GET_ALL_SUBSCRIPTIONGROUP_CONFIG, 201), which has no member there if not.
 
     None: it does, or has members of it, or that is unknown.
     """
     consume_message_orderly: bool = False
-    """Whether clients that pop get the messages of a queue in order (SubscriptionGroupConfig.consumeMessageOrderly,
+    """True if clients that pop get the messages of a queue in order (SubscriptionGroupConfig.consumeMessageOrderly,
     201): the queue is FIFO."""
 
     PAYLOAD = "connections"
@@ -181,7 +181,7 @@ class ProxyConnection(Answer, frozen=True, gc=False, kw_only=True, tag="PROXY_CO
     connections: tuple[Connection, ...] | None = None
     """The group's clients that are connected to this proxy, or to another one of its cluster."""
     subscriptions: tuple[Subscription, ...] = ()
-    """What these clients subscribe."""
+    """The subscriptions of these clients."""
 
     PAYLOAD = "connections"
 
@@ -200,15 +200,15 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     """Settings of the consumer that detection reads or shows, by their Java names."""
     subscriptions: tuple[Subscription, ...] = ()
-    """What this client subscribes."""
+    """The client's subscriptions."""
     queues: tuple[ProcessQueueInfo, ...] | None = None
     """The queues that it has (mqTable); absent in an error."""
     pop_queues: tuple[PopProcessQueueInfo, ...] = ()
     """The queues from which it pops (mqPopTable)."""
     stacks: tuple[ThreadStack, ...] = ()
-    """What its listener was doing; asked when it has finished no message for long."""
+    """The stacks of its listener; asked for when it has finished no message for long."""
     stacks_asked: bool = False
-    """Whether its stacks were asked for, and all of its threads were read: if none is listed, its listener had none."""
+    """True if its stacks were asked for, and all of its threads were read: if none is listed, its listener had none."""
 
     PAYLOAD = "queues"
 
@@ -283,13 +283,13 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
     """Of a broker that does not answer: whether a name server lists it (GET_BROKER_CLUSTER_INFO, 106); None: not
     reported, or no name server answers."""
     revive_backlog: Natural | None = None
-    """How many records of popped messages the broker has not checked yet (GET_CONSUME_STATS of
+    """The number of records of popped messages that the broker has not checked yet (GET_CONSUME_STATS of
     CID_RMQ_SYS_REVIVE_GROUP); absent: not reported, or it has no such records."""
     delay_levels: tuple[DelayLevel, ...] | None = None
     """The delay levels in which messages wait; absent: not reported."""
     timer_behind: Natural = 0
-    """How far it is behind with its timer wheel, in which messages wait (timerReadBehind); milliseconds. 0: it is not,
-    none waits, or not reported."""
+    """The time by which its timer wheel is behind, in which messages wait (timerReadBehind); milliseconds. 0: it is
+    not, none waits, or not reported."""
 
     BROADCAST = True
 
@@ -322,7 +322,7 @@ class TelemetryLost(Event, frozen=True, gc=False, kw_only=True, tag="TELEMETRY_L
     to_time: Time
     """When the last one happened."""
     count: Natural
-    """How many events are lost."""
+    """The number of events that are lost."""
     reason: Text
     """Why: what the source could not do."""
 
@@ -379,10 +379,10 @@ PollEvent = (
     | ConsumeTimeSpan
     | TopicStats
 )
-"""What a poll reports of one group."""
+"""The events by which a poll reports of one group."""
 
 Broadcast = BrokerStatus | ProxyStatus | ClockSeen | ClockStep | TelemetryLost | Tick
-"""What a source reports of itself, or of a broker."""
+"""The events by which a source reports of itself, or of a broker."""
 
 AnyEvent = HookEvent | PollEvent | Broadcast
 """The tagged union of every event type."""

@@ -29,7 +29,7 @@ class RpcError(Part, frozen=True, gc=False, kw_only=True):
     code: Int32
     """The response code (ResponseCode, RemotingSysResponseCode), or -1, -2 or -3."""
     remark: str = ""
-    """What the server says about it; empty if nothing."""
+    """The server's remark; empty if nothing."""
 
     @property
     def is_silence(self) -> bool:
@@ -61,29 +61,29 @@ class ProcessQueueInfo(Part, frozen=True, gc=False, kw_only=True):
     commit_offset: Offset | None
     """The offset that the client commits next, from its memory; -1: it has none."""
     cached_count: Int32 | None = 0
-    """How many messages it has pulled and not yet consumed."""
+    """The number of messages that it has pulled and not yet consumed."""
     cached_min: StoredOffset | None = 0
     """The lowest offset of these messages."""
     cached_max: StoredOffset | None = 0
     """The highest offset of these messages."""
     transaction_count: Int32 | None = 0
-    """How many messages an ordered listener has now (consumingMsgOrderlyTreeMap)."""
+    """The number of messages that an ordered listener has now (consumingMsgOrderlyTreeMap)."""
     transaction_min: StoredOffset | None = 0
     """The lowest offset of these messages."""
     transaction_max: StoredOffset | None = 0
     """The highest offset of these messages."""
     locked: bool | None
-    """Whether the client believes that it holds the broker's lock of the queue; only ordered clients lock."""
+    """True if the client believes that it holds the broker's lock of the queue; only ordered clients lock."""
     lock_time: Time | None
     """When it last got the lock, by its clock."""
     dropped: bool | None
-    """Whether it has given the queue up."""
+    """True if it has given the queue up."""
     pull_time: Time | None
     """When it last sent a pull, by its clock."""
     consume_time: Time | None
     """When it last gave messages to the listener, by its clock."""
     unlock_attempts: Natural | None = 0
-    """How often it could not give the queue up, because the listener still had messages of it."""
+    """The number of times that it could not give the queue up, because the listener still had messages of it."""
 
     @property
     def first_offset(self) -> int | None:
@@ -106,9 +106,9 @@ class PopProcessQueueInfo(Part, frozen=True, gc=False, kw_only=True):
     queue_id: Offset
     """The number of the queue; -1: all queues of the topic at this broker."""
     wait_ack_count: Int32 | None = 0
-    """How many popped messages it has not acknowledged yet."""
+    """The number of popped messages that it has not acknowledged yet."""
     dropped: bool | None = False
-    """Whether it has given the queue up."""
+    """True if it has given the queue up."""
     pop_time: Time | None = 0
     """When it last popped, by its clock."""
 
@@ -155,7 +155,7 @@ class TimeSpanInfo(Part, frozen=True, gc=False, kw_only=True):
     mq: MessageQueue
     """The queue."""
     delay_time: Difference
-    """How long the next message to be consumed has waited, milliseconds; 0 or less if none waits."""
+    """The time that the next message to be consumed has waited, milliseconds; 0 or less if none waits."""
 
 
 class DelayLevel(Part, frozen=True, gc=False, kw_only=True):

@@ -11,8 +11,8 @@ from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
 VALUE_BYTES_MAX = 1_000_000
 """A larger value is rejected: Kafka's own default for a record (max.message.bytes) is 1,048,588 with its header."""
 FUTURE_MS_MAX = 25 * 3_600_000
-"""How far an event's time may be past the transport's own stamp; milliseconds. A clock that is a day ahead is reported
-and corrected (`observe.engine`); a time beyond that is invalid."""
+"""The time by which an event may be past the transport's own stamp; milliseconds. A clock that is a day ahead is
+reported and corrected (`observe.engine`); a time beyond that is invalid."""
 
 DEPTH_MAX = 250
 """A value whose objects and lists nest deeper is rejected; events nest less than ten deep. So the check is left out

@@ -65,7 +65,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     """The event's number, by source_id and key: a gap is a loss."""
 
     BROADCAST: ClassVar[bool] = False
-    """Whether the event goes, without a key, to every partition."""
+    """True if the event goes, without a key, to every partition."""
 
 
 class GroupEvent(Event, frozen=True, gc=False, kw_only=True):

@@ -39,9 +39,9 @@ class HeartBeat(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="HEAR
     consume_from_where: Text = ""
     """Where a new group begins (ConsumeFromWhere)."""
     subscriptions: tuple[Subscription, ...]
-    """What the client subscribes."""
+    """The client's subscriptions."""
     without_sub: bool = False
-    """Whether the subscriptions are left out, because they did not change (HeartbeatData.isWithoutSub)."""
+    """True if the subscriptions are left out, because they did not change (HeartbeatData.isWithoutSub)."""
     heartbeat_fingerprint: Int32 = 0
     """The number by which the broker knows the left out subscriptions; 0: none."""
 
@@ -67,7 +67,7 @@ class LockBatchMq(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="LO
     code: Int32 = 0
     """The broker's response code; 0: answered."""
     only_this_broker: bool = False
-    """Whether this replica answers alone, also where brokers lock in strict mode (LockBatchRequestBody)."""
+    """True if this replica answers alone, also where brokers lock in strict mode (LockBatchRequestBody)."""
     requested: tuple[MessageQueue, ...]
     """The queues whose locks it requests."""
     granted: tuple[MessageQueue, ...]
@@ -151,7 +151,7 @@ class PullMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="PU
     code: Int32 | None = None
     """The broker's response code; None: it answered later."""
     count: Natural
-    """How many pulls."""
+    """The number of pulls."""
     broker_offset: Offset = -1
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
@@ -195,7 +195,7 @@ class PopMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="POP
     last_time: Time
     """When the last one came."""
     count: Natural
-    """How many POPs they are."""
+    """The number of POPs."""
     code: Int32 | None = None
     """The response code; None: the broker answered later, the usual case."""
     invisible_ms: Duration = 0
@@ -203,9 +203,9 @@ class PopMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="POP
     poll_ms: Duration = 0
     """For how long the last one may wait for a message, milliseconds."""
     order: bool = False
-    """Whether the last one is of a group that consumes in order: a queue is then blocked until its batch is acked."""
+    """True if the last one is of a group that consumes in order: a queue is then blocked until its batch is acked."""
     filtered: bool = False
-    """Whether any of them has an expression: messages that do not match it are popped, and never acked."""
+    """True if any of them has an expression: messages that do not match it are popped, and never acked."""
 
 
 class AckMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="ACK_MESSAGE"):
@@ -228,7 +228,7 @@ class AckMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="ACK
     code: Int32 | None = None
     """The response code; None: the broker answered later (appendAckAsync)."""
     order: bool = False
-    """Whether the messages were popped in order (reviveQid 999)."""
+    """True if the messages were popped in order (reviveQid 999)."""
     ranges: Annotated[tuple[OffsetRange, ...], msgspec.Meta(min_length=1, max_length=ACK_RANGES_MAX)]
     """The messages' offsets: pairs of the first and the last of those that follow each other, in order."""
     pop_time_min: PopTime
@@ -269,7 +269,7 @@ class ChangeMessageInvisibletime(
     code: Int32 | None = None
     """The response code; None: the broker answered later (appendAckAsync and appendCkAsync)."""
     order: bool = False
-    """Whether the message was popped in order (reviveQid 999)."""
+    """True if the message was popped in order (reviveQid 999)."""
     pop_time: PopTime
     """When it was popped, or last changed if not in order, by the broker's clock."""
     invisible_ms: Duration
@@ -294,7 +294,7 @@ class ProxyHeartBeat(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag=
     proxy: Text = ""
     """The proxy (localProxyId): address%remoting port%gRPC port."""
     registers: bool
-    """Whether the client is registered (REGISTER); otherwise it has left, or the proxy has dropped it (UNREGISTER)."""
+    """True if the client is registered (REGISTER); otherwise it has left, or the proxy has dropped it (UNREGISTER)."""
     language: Text = ""
     """Its language (LanguageCode), such as JAVA."""
     version: Int32 = 0
@@ -304,7 +304,7 @@ class ProxyHeartBeat(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag=
     message_model: Text = ""
     """CLUSTERING or BROADCASTING; empty: unknown."""
     subscriptions: tuple[Subscription, ...] = ()
-    """What it subscribes."""
+    """Its subscriptions."""
 
 
 HookEvent: TypeAlias = (
@@ -321,7 +321,7 @@ HookEvent: TypeAlias = (
     | ChangeMessageInvisibletime
     | ProxyHeartBeat
 )
-"""What a broker's hook reports of one group."""
+"""The events by which a broker's hook reports of one group."""
 
 PoppedEvent: TypeAlias = PopMessage | AckMessage | ChangeMessageInvisibletime
-"""What clients and proxies call to pop messages and to finish them."""
+"""The calls by which clients and proxies pop messages and finish them."""

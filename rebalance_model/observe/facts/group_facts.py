@@ -18,7 +18,7 @@ from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, GroupS
 SHARED_BY_MAX = 64
 """At most this many of the clients that pop a queue are named."""
 Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "MIXED", "ACTIVE", "PROXIED", ""]
-"""How members share a group's queues; see `GroupFacts.division`."""
+"""The ways in which members share a group's queues; see `GroupFacts.division`."""
 Poppers: TypeAlias = Mapping[str, Mapping[tuple[str, int], list[str]]]
 """By topic that clients pop, its broker and queue id (-1: all of the broker), who pops there."""
 

@@ -17,7 +17,7 @@ _SHORT_CHARACTERS_MAX = 2_000
 Interest = tuple[str, frozenset[str]]
 """The subscription of one topic: the kind of expression, and the tags, or the expression alone."""
 Interests: TypeAlias = dict[str, Interest]
-"""What a member subscribes, by topic."""
+"""A member's subscriptions, by topic."""
 UNREADABLE: Interest = ("", frozenset())
 """The subscription of a topic whose expression can't be read: it may be any."""
 

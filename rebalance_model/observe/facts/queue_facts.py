@@ -51,13 +51,13 @@ class QueueFacts(msgspec.Struct, frozen=True, eq=False):
     mq: MessageQueue
     queue: QueueState
     seen: HookQueueView | None
-    """What its broker's hook has seen of it."""
+    """The view of its broker's hook."""
     view: BrokerView | None
     """The group's view of its broker."""
     hook: HookView | None
     """Its broker's hook; None if it is silent or late, too."""
     owner: ClientView | None
-    """What its believed owner has reported."""
+    """The last report of its believed owner."""
     of_owner: dict[str, OwnersQueue] = msgspec.field(default_factory=dict)
     """Its owner's process queue, once it was asked for (`group.owners_queue.owners_queue`)."""
 

@@ -51,7 +51,8 @@ def _last_seen(queue: QueueState) -> int:
 
 
 GONE_AFTER = 60_000
-"""How long all sources must agree; milliseconds. A name server that has just started knows every broker after 30 s."""
+"""The time that all sources must agree; milliseconds. A name server that has just started knows every broker after 30
+s."""
 WHY: dict[EndedBy, str] = {
     "TOPIC_DELETED": "the topic no longer exists",
     "QUEUE_REMOVED": "the topic no longer has this queue",

@@ -20,7 +20,8 @@ from rebalance_model.observe.step import GroupStep
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
 """The inputs of the expected owners: members (once per channel), topics, message model."""
 DeclaredBasis: TypeAlias = tuple[frozenset[str], Division, frozenset[str]]
-"""What else they depend on: the strategies that members declare, how they share the queues, and the popped topics."""
+"""The facts on which they depend beside these: the strategies that members declare, how they share the queues, and the
+popped topics."""
 Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
 _named = cache(strategy)
 

@@ -19,7 +19,7 @@ AGAIN = 2
 WITHIN = 300_000
 """It happens again and again if it was seen in this time; two intervals of pullMaxIdleTime, and some; milliseconds."""
 SAME_WITHIN = 10_000
-"""What a hook and an answer, or two calls, show within this time is one; milliseconds."""
+"""The time within which a hook and an answer, or two calls, show the same one; milliseconds."""
 
 MADE_WITHIN = 2
 """The stamps of a new process queue differ by no more than this; milliseconds."""

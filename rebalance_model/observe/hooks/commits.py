@@ -43,7 +43,7 @@ class Commit(NamedTuple):
     """The client of the channel; None: unknown."""
     channel: str
     carried: bool = False
-    """Whether a pull carried it: a second's pulls are reported together, and the first of them may be younger."""
+    """True if a pull carried it: a second's pulls are reported together, and the first of them may be younger."""
 
 
 def take(hook_view: HookQueueView, client_id: str | None, now: int) -> None:

@@ -142,7 +142,7 @@ def _end_order(step: GroupStep) -> None:
 
 
 News: TypeAlias = Literal["FIRST", "NEXT", "GAP", "LATE", "RESTART"]
-"""How an event follows the one before it of the same source and group."""
+"""The relation of an event to the one before it of the same source and group."""
 
 _AT_MASTER = (LockBatchMq, UpdateConsumerOffset, GetConsumerListByGroup, QueryConsumerOffset)
 """Calls that a client sends to the master of a broker, if it knows one."""

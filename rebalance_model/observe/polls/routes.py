@@ -8,8 +8,8 @@ from rebalance_model.observe.state import GroupState, Route, Unassigned
 from rebalance_model.observe.step import GroupStep
 
 AGREED_WITHIN = 45_000
-"""How long a name server may lack a queue that another one has: a broker registers with all of them every 30 s
-(BrokerConfig.registerNameServerPeriod), and the collector requests routes every poll interval. Milliseconds."""
+"""The longest time that a name server may lack a queue that another one has: a broker registers with all of them every
+30 s (BrokerConfig.registerNameServerPeriod), and the collector requests routes every poll interval. Milliseconds."""
 
 
 def fold_route(step: GroupStep, event: TopicRoute) -> None:

@@ -104,7 +104,7 @@ class ProgressState(msgspec.Struct):
 
     version: int = VERSION
     sequences: dict[str, Sequence] = {}
-    """How far each source was read, by its instance: a second copy of an event makes no second row."""
+    """The position to which each source was read, by its instance: a second copy of an event makes no second row."""
     spacings: dict[str, Spacing] = {}
     """By source instance, kind, broker and client or topic."""
     committed: dict[str, dict[str, set[int]]] = {}

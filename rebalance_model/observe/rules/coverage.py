@@ -26,7 +26,7 @@ _INAPPLICABLE = {sharing: codes_needing(*needs) for sharing, needs in _MISSING_B
 _POPPED_OR_PROXIED = ("POPPED", "MIXED", "PROXIED", "UNLISTED")
 
 UNREADABLE_SHOWN = 8
-"""How many of the things that can't be read are named."""
+"""The number of things that can't be read and are named."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -36,22 +36,23 @@ class Coverage(msgspec.Struct, frozen=True):
     hooks: int
     """The number of brokers with a hook that reports and ticks."""
     polls: bool
-    """Whether a collector is followed and ticks."""
+    """True if a collector is followed and ticks."""
     brokers_answering: int
     members: int
     members_answering: int
     offsets: bool
-    """Whether GET_CONSUME_STATS is answered."""
+    """True if GET_CONSUME_STATS is answered."""
     silent_rules: tuple[str, ...] = ()
     """Codes of the suspended rules: their source is missing or they do not apply. It does not mean that all is well."""
     sharing: str = ""
-    """How members share the queues (`GroupFacts.division`). PROXIED is also a group whose clients only proxies list.
-    UNLISTED: commits advance though no member is listed (its clients are behind a proxy in CLUSTER mode). Empty:
-    unknown."""
+    """The way in which members share the queues (`GroupFacts.division`). PROXIED is also a group whose clients only
+    proxies list. UNLISTED: commits advance though no member is listed (its clients are behind a proxy in CLUSTER mode).
+    Empty: unknown."""
     unreadable: tuple[str, ...] = ()
-    """What can't be read of the last answers, each with who sent it and the reason: at most `UNREADABLE_SHOWN`."""
+    """The parts of the last answers that can't be read, each with who sent it and the reason: at most
+    `UNREADABLE_SHOWN`."""
     unreadable_more: int = 0
-    """How many further ones there are."""
+    """The number of further ones."""
     members_mute: int = 0
     """The number of members that are alive and do not report their queues, or unreadably."""
     routes_incomplete: tuple[str, ...] = ()

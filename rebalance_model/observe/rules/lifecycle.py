@@ -40,7 +40,7 @@ _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP", BROKER_NAME_SHARED, PROXY_UNR
 ADOPTED_WITHIN = 60_000
 """An incident that opened at most this long before its cause becomes a child of the cause; milliseconds."""
 SEEN_LATE: Mapping[str, int] = {COLLISION: 180_000, "QUEUE_UNASSIGNED": 120_000}
-"""The same by the code of a cause that is seen later: by polls a collision looks like a closed connection for 130 s,
+"""The longer time of some causes, by their codes: by polls a collision looks like a closed connection for 130 s,
 and a queue counts as unassigned only when its next owner has had time to take it."""
 UNITS: Mapping[str, Unit] = {"clear_since": "epoch_ms"}
 """Units of the field added to a rule's evidence: since when it had been clear before it was resolved."""

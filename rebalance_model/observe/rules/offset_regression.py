@@ -21,7 +21,7 @@ from rebalance_model.observe.step import GroupStep
 LASTING = 2
 """The number of consecutive answers that must show it."""
 FALL_SHOWN_FOR = 600_000
-"""How long a fall of the newest offset is shown that readers have followed; milliseconds."""
+"""The time that a fall of the newest offset is shown that readers have followed; milliseconds."""
 
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:

@@ -23,7 +23,7 @@ MANY, SHARE = 10, 5
 
 
 AGAIN_FOR_MS = 120_000
-"""How long messages must come back by polls: those of clients that are restarted do not."""
+"""The time that messages must come back by polls: those of clients that are restarted do not."""
 RECENT_POLLS = 3
 """Poll intervals within which each broker must have been asked, to know that no message came back."""
 

@@ -51,7 +51,7 @@ class Holds(msgspec.Struct, frozen=True, gc=False):
     client_id: str | None = None
     """The client that causes it, if it is a single one."""
     duration_ms: int | None = None
-    """How long it has held by its evidence, milliseconds; None: since it was first judged to hold."""
+    """The time that it has held by its evidence, milliseconds; None: since it was first judged to hold."""
     stamp: int | None = None
     """The timestamp of the first evidence, epoch milliseconds, used in the incident's id; None: now."""
     explained_by: tuple[IncidentKey, ...] = ()
@@ -72,7 +72,7 @@ StepT = TypeVar("StepT", GroupStep, ClusterStep)
 
 
 Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BROKERS", "DEAD_LETTERS", "ROUTES"]
-"""What to look at in the cluster itself; `streaming.queries.evidence` has the command for each.
+"""The things to look at in the cluster itself; `streaming.queries.evidence` has the command for each.
 
 - THREADS: the state and the threads of the incident's client.
 - MESSAGE: the message at the queue's committed offset.
@@ -91,7 +91,7 @@ class Advice(NamedTuple):
     what: str
     first_step: str
     inspect: tuple[Inspection, ...] = ()
-    """What to look at, in this order."""
+    """The things to look at, in this order."""
     short: str = ""
     """The reason in a few words, after `Rule.title` and a colon; empty: the title says it."""
 
@@ -117,7 +117,7 @@ class Rule(Generic[StepT, Subject]):
     advice: Mapping[str, Advice]
     """The advice for each sub-cause."""
     title: str = ""
-    """What is wrong in a few words, the same for all rules of a code. ``{subject}`` is the queue, client, broker or
+    """The problem in a few words, the same for all rules of a code. ``{subject}`` is the queue, client, broker or
     group, ``{group}`` the group."""
     sub_causes: tuple[str, ...] = ("",)
     """The values that `judge` may set as `Holds.sub_cause`."""
@@ -127,16 +127,16 @@ class Rule(Generic[StepT, Subject]):
     needs: tuple[Need, ...] = ()
     """The rule is suspended if any of these is missing."""
     open_after: Callable[[Policy], int] = _at_once
-    """How long it must hold before it opens, milliseconds."""
+    """The time that it must hold before it opens, milliseconds."""
     clear_after: Callable[[Policy], int] = _at_once
-    """How long it must be clear before it resolves, milliseconds."""
+    """The time that it must be clear before it resolves, milliseconds."""
     absorbed_by: tuple[str, ...] = ()
     """Codes of parents: while one is open on the same queue, broker or group, an incident of this rule is its child."""
     alerts_as_child: bool = False
-    """Whether its incidents have alerts of their own under a parent that the verdict names (`Holds.explained_by`)."""
+    """True if its incidents have alerts of their own under a parent that the verdict names (`Holds.explained_by`)."""
 
     is_lasting: bool = False
-    """Whether an incident that comes back soon stays open for a while (`lifecycle.RETURNS_WITHIN`)."""
+    """True if an incident that comes back soon stays open for a while (`lifecycle.RETURNS_WITHIN`)."""
 
     def advise(self, sub_cause: str) -> Advice:
         """Return the advice for a sub-cause; raise LookupError if the rule has none for it."""
@@ -154,7 +154,7 @@ class QueueRule(Rule[GroupStep, QueueFacts]):
     about = "queue"
 
     of_popped: bool = False
-    """Whether it is about popped queues, too, which have no owner, no lock and no pulls."""
+    """True if it is about popped queues, too, which have no owner, no lock and no pulls."""
 
 
 class ClientRule(Rule[GroupStep, str]):

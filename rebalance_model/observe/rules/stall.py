@@ -116,7 +116,7 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
     lag: int | None
     """The minimum of messages that wait; None: it is unknown whether any do, and no living client has the queue."""
     moved: bool
-    """Whether the commit was seen to advance since the wait began, or nothing waited before."""
+    """True if the commit was seen to advance since the wait began, or nothing waited before."""
 
 
 def find(step: GroupStep, q: QueueFacts, limit: int) -> Stall | None:

@@ -26,7 +26,7 @@ UNITS: Mapping[str, Unit] = {
     "threads_in_listener": "count",
 }
 TOPICS_SHOWN = 8
-"""How many topics that share a pool are named."""
+"""The number of topics that share a pool and are named."""
 STOPPED_TOGETHER = 1_000
 """Topics whose stamps differ by less stopped together; milliseconds."""
 

@@ -81,7 +81,7 @@ class HookView(msgspec.Struct, array_like=True):
     refused_heartbeats: dict[str, RefusedHeartbeats] = {}
     """The clients whose heartbeats it does not take, by client id."""
     skips_group: bool = False
-    """Whether it accepts heartbeats and does not register the group, which was never created on it."""
+    """True if it accepts heartbeats and does not register the group, which was never created on it."""
     expired: dict[str, int] = {}
     """Members that were dropped because no heartbeat came for long, and when the last one came."""
     seldom_heartbeats: dict[str, SeldomHeartbeats] = {}
@@ -94,7 +94,7 @@ class BrokerView(msgspec.Struct, array_like=True):
     info: ConsumerGroupInfo
     asked: int
     failing: bool = False
-    """Whether the last request was not answered: this view is outdated then."""
+    """True if the last request was not answered: this view is outdated then."""
     hook: HookView | None = None
     doubled: dict[str, dict[str, int]] = {}
     """Clients that its answers list on several channels, and since when on each of them."""
@@ -113,15 +113,15 @@ class BrokerView(msgspec.Struct, array_like=True):
     skew: tuple[int, int] | None = None
     """The bounds of its clock minus the collector's, milliseconds; None: unknown. See `clock_skew`."""
     unreadable: tuple[str, ...] = ()
-    """What of its last list of members can't be read, each with the reason."""
+    """The parts of its last list of members that can't be read, each with the reason."""
     unreadable_offsets: tuple[str, ...] = ()
-    """What of its last answer with offsets can't be read."""
+    """The parts of its last answer with offsets that can't be read."""
     group_missing_since: int = 0
     """Since when it answers that it does not have the group (SUBSCRIPTION_GROUP_NOT_EXIST); 0: it does not say so."""
     not_created: tuple[int, int] | None = None
     """Since when, and until when it was reported to list neither the group nor members of it; None: never."""
     is_fifo: bool = False
-    """Whether it gives the messages of a queue in order to clients that pop (consumeMessageOrderly)."""
+    """True if it gives the messages of a queue in order to clients that pop (consumeMessageOrderly)."""
 
     def listed(self) -> set[str]:
         """Return the clients that this broker lists as members, or is expected to list again."""

@@ -78,7 +78,7 @@ class ClientView(msgspec.Struct, array_like=True):
     unanswered_since: int = 0
     """When the first of them was sent."""
     discovered: bool = False
-    """Whether it was a member when observation began: the queues in its first answer are not new assignments."""
+    """True if it was a member when observation began: the queues in its first answer are not new assignments."""
     asked_before: int = 0
     """When the request of its answer before the last one was sent."""
     declared: int = 0
@@ -90,7 +90,7 @@ class ClientView(msgspec.Struct, array_like=True):
     full_since: int = 0
     """When the first of the consecutive answers came in which it was full; 0: it is not."""
     unacked: int | None = None
-    """How many messages it had popped and not acknowledged in that answer; None: unknown."""
+    """The number of messages that it had popped and not acknowledged in that answer; None: unknown."""
     heartbeat_subscriptions: tuple[Subscription, ...] = ()
     """The subscriptions of its last heartbeat that had any; see `subscriptions`."""
     subscriptions_observed_at: int = 0
@@ -98,31 +98,31 @@ class ClientView(msgspec.Struct, array_like=True):
     skew: tuple[int, int] | None = None
     """The bounds of its clock minus the collector's, milliseconds; None: unknown. See `clock_skew`."""
     readable: bool = True
-    """Whether its last answer could be read, and it knows the request: else it is alive, and does not report its
+    """True if its last answer could be read, and it knows the request: else it is alive, and does not report its
     queues."""
     unreadable: tuple[str, ...] = ()
-    """What of its last answer can't be read, each with the reason."""
+    """The parts of its last answer that can't be read, each with the reason."""
     consume_type: str = ""
     """The consume type that it last declared, in a heartbeat or an answer; empty: not known."""
     threads_max: int | None = None
     """The size of its pool of listener threads (consumeThreadMax); None: not reported."""
     threads_in_listener: int | None = None
-    """How many of them were in the listener when their stacks were last asked for; None: never asked, or unknown."""
+    """The number of them in the listener when their stacks were last asked for; None: never asked, or unknown."""
     message_model: str = ""
     """The message model that it last declared; empty: not known."""
     language: str = ""
     """The language in its broker's list; empty: not known."""
     consume_timeout: int | None = None
-    """How long its listener may have a message before the client sends it back (consumeTimeout), milliseconds; None:
-    not reported."""
+    """The longest time that its listener may have a message before the client sends it back (consumeTimeout),
+    milliseconds; None: not reported."""
     pull_interval: int | None = None
-    """How long it waits before each pull (pullInterval), milliseconds; None: not reported, or none."""
+    """The time that it waits before each pull (pullInterval), milliseconds; None: not reported, or none."""
     pull_threshold: int | None = None
-    """How many messages of a queue it takes before it pulls no more (pullThresholdForQueue); None: not reported."""
+    """The number of messages of a queue from which on it pulls no more (pullThresholdForQueue); None: not reported."""
     pull_batch: int | None = None
-    """How many messages one of its pulls asks for (pullBatchSize); None: not reported."""
+    """The number of messages for which one of its pulls asks (pullBatchSize); None: not reported."""
     consume_batch: int | None = None
-    """How many messages its listener gets at once (consumeMessageBatchMaxSize); None: not reported."""
+    """The number of messages that its listener gets at once (consumeMessageBatchMaxSize); None: not reported."""
     stacks_at: int = 0
     """When its stacks were last asked for; epoch milliseconds. 0: never."""
 
@@ -198,9 +198,9 @@ class ProxyView(msgspec.Struct, array_like=True):
     clients: dict[str, ListedClient] = {}
     """By client id."""
     topics: dict[str, str] = {}
-    """What they subscribe, and with which expression."""
+    """Their subscriptions, with the expressions."""
     unreadable: tuple[str, ...] = ()
-    """What of its last answer can't be read, each with the reason."""
+    """The parts of its last answer that can't be read, each with the reason."""
 
     @property
     def answers(self) -> bool:

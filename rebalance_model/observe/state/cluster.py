@@ -32,7 +32,7 @@ class ReviveBacklog(msgspec.Struct, array_like=True, frozen=True):
     rising_since: int
     """Since when no answer has shown fewer than the one before."""
     rising_from: int
-    """How many records there were then."""
+    """The number of records then."""
 
 
 class WaitingLevel(msgspec.Struct, array_like=True, frozen=True):
@@ -53,7 +53,7 @@ class Delayed(msgspec.Struct, array_like=True, frozen=True):
     levels: dict[int, WaitingLevel]
     """By delay level, if messages wait in it."""
     timer_behind: int = 0
-    """How far it is behind with its timer wheel, milliseconds; 0: no message is in it."""
+    """The time by which its timer wheel is behind, milliseconds; 0: no message is in it."""
 
 
 class ClusterBroker(msgspec.Struct, array_like=True):
@@ -85,7 +85,7 @@ class ClusterProxy(msgspec.Struct, array_like=True):
     reached_by: dict[str, Reach] = {}
     """By collector."""
     is_stated: bool = False
-    """Whether a collector has ever sent PROXY_STATUS of it, which is the same in every shard."""
+    """True if a collector has ever sent PROXY_STATUS of it, which is the same in every shard."""
 
 
 class ClusterState(msgspec.Struct):

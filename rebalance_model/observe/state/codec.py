@@ -25,7 +25,7 @@ class UnreadableStateError(ModelError, ValueError):
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
-"""How MessagePack that was changed fails."""
+"""The errors of MessagePack that was changed."""
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(GroupState)
 

@@ -38,11 +38,11 @@ class Move(msgspec.Struct, array_like=True):
     begun_at: int | None = None
     """When `to_client` was granted the lock or (concurrent) first pulled."""
     begun_is_exact: bool = False
-    """Whether the broker's hook saw that; an answer may show a later lock or pull."""
+    """True if the broker's hook saw that; an answer may show a later lock or pull."""
     commit: int | None = None
     """The last commit in an answer before `from_client` lost it."""
     reread: tuple[int, int | None, int | None] = (0, 0, 0)
-    """What holders in between have read again: at least, likely, at most; None: unknown."""
+    """The messages that holders in between have read again: at least, likely, at most; None: unknown."""
 
 
 class Cause(msgspec.Struct, array_like=True, frozen=True):
@@ -81,11 +81,11 @@ class Retries(msgspec.Struct, array_like=True):
     last: int = 0
     """When the last one was."""
     count: int = 0
-    """How many were in the run, the first one included."""
+    """The number of events in the run, the first one included."""
     consumed_before: int = 0
     """The sum of the commits of the group's own topics when the run began."""
     is_much: bool = False
-    """Whether they were many beside those of the topics, in this run."""
+    """True if they were many beside those of the topics, in this run."""
 
 
 class DeadLetters(msgspec.Struct, array_like=True):
@@ -246,13 +246,13 @@ class GroupState(msgspec.Struct):
     poppers: tuple[str, ...] = ()
     """The clients whose last answer shows queues that they pop; one of them may have left since."""
     pops: Pops | None = None
-    """What hooks show of its consumers that pop; None: none of their calls was seen."""
+    """The view by hooks of its consumers that pop; None: none of their calls was seen."""
     proxies: dict[str, ProxyView] = {}
-    """What the proxies that the collector asks list of the group's clients, by address."""
+    """The group's clients as listed by the proxies that the collector asks, by address."""
     proxied_left_at: int = 0
     """When the last client left that a proxy listed; 0: one is listed, or none ever was."""
     returns: PolledReturns | None = None
-    """What polls show of messages that come back; None: the group has no retry topic of a popped topic."""
+    """The view by polls of messages that come back; None: the group has no retry topic of a popped topic."""
     lost: LostState | None = None
     """The loss of its state, after which it began again; None: it never was lost."""
     retries: Retries | None = None

@@ -14,7 +14,7 @@ class Refusals(msgspec.Struct, array_like=True):
     orphaned: int = 0
     """When it was last refused because a client that was no member held the lock; 0: never."""
     kept: int = 0
-    """How often it was refused since then because a member held it."""
+    """The number of times that it was refused since then because a member held it."""
 
 
 class Regression(msgspec.Struct, array_like=True):
@@ -29,9 +29,9 @@ class Regression(msgspec.Struct, array_like=True):
     channel: str
     """The channel of that commit: the client may become known later."""
     counts: bool
-    """Whether it counts already; see `commits`."""
+    """True if it counts already; see `commits`."""
     consume_time_ms: int | None
-    """How long it took to consume from `to` to `mark`, milliseconds; None: unknown."""
+    """The time that it took to consume from `to` to `mark`, milliseconds; None: unknown."""
 
 
 class Reread(msgspec.Struct, array_like=True):
@@ -45,7 +45,7 @@ class Reread(msgspec.Struct, array_like=True):
     rebalance_id: str
     """The rebalance that caused it; empty: none was in progress."""
     consume_time_ms: int | None
-    """How long it took to consume them, milliseconds; None: unknown."""
+    """The time that it took to consume them, milliseconds; None: unknown."""
 
 
 class FormerHolder(msgspec.Struct, array_like=True):
@@ -118,7 +118,7 @@ class HookQueueView(msgspec.Struct, array_like=True):
     start_commit: int = -1
     """The commit when it took the queue."""
     pulled_again: bool = False
-    """Whether its last pull requested the same offset as the one before: no message was there."""
+    """True if its last pull requested the same offset as the one before: no message was there."""
     committer: str | None = None
     """The client that committed last."""
     advanced_at: int = 0

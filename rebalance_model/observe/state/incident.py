@@ -44,7 +44,7 @@ class HeldCause(msgspec.Struct, array_like=True):
     client_id: str | None
     """The client that caused it when it was first seen."""
     held_ms: int = 0
-    """How long it has held, up to `IncidentState.counted_until`; milliseconds."""
+    """The time that it has held, up to `IncidentState.counted_until`; milliseconds."""
 
 
 class IncidentState(msgspec.Struct, array_like=True):
@@ -68,7 +68,7 @@ class IncidentState(msgspec.Struct, array_like=True):
     counted_until: int = 0
     """Until when `causes` counts the time of the present sub-cause."""
     absorbed: bool = False
-    """Whether its parent's alert stands for it, too; without a parent False."""
+    """True if its parent's alert stands for it, too; without a parent False."""
     reopened_after: int | None = None
     """When the former incident of the same key was opened, if that was not long before (`lifecycle.RETURNS_WITHIN`)."""
 
@@ -93,8 +93,8 @@ class IncidentState(msgspec.Struct, array_like=True):
 
 
 LostPart = Literal["GROUP", "PROGRESS", "EVENT", "SHARD"]
-"""What was lost: a group's own state, or that of its quantities, because it can't be read; the group's state, because
-an event or a timer could not be processed; what its shard keeps beside its groups."""
+"""The part that was lost: a group's own state, or that of its quantities, because it can't be read; the group's state,
+because an event or a timer could not be processed; what its shard keeps beside its groups."""
 
 
 class LostState(msgspec.Struct, array_like=True, frozen=True):
@@ -106,7 +106,7 @@ class LostState(msgspec.Struct, array_like=True, frozen=True):
     last: int
     """When it was last lost."""
     count: int
-    """How often."""
+    """The number of times."""
     error: str
     """The last reason, in words."""
     open_incidents: dict[IncidentKey, IncidentState] = {}

@@ -33,7 +33,7 @@ STEP_MAX = 4_096
 REVIVED_WITHIN = 5_000
 """A message is in the retry topic this long after it ceased to be invisible (seen: 0.5 to 4.8 s); milliseconds."""
 RENEWALS_MS = frozenset({60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000})
-"""How long a proxy renews a message whose client has not finished it (RetryPolicy of renewals)."""
+"""The time that a proxy renews a message whose client has not finished it (RetryPolicy of renewals)."""
 RENEWED_WITHIN = 10_500
 """A proxy renews a message that is invisible for no longer than this (renewAheadTimeMillis, 10 s); milliseconds."""
 DONE = (None, 0)
@@ -48,7 +48,7 @@ class Unacked(msgspec.Struct, array_like=True):
     popped_by: int
     """The latest time at which they can have been popped, epoch milliseconds."""
     invisible_ms: int
-    """How long no other client gets them after that."""
+    """The time that no other client gets them after that."""
 
     @property
     def count(self) -> int:
@@ -89,15 +89,15 @@ class PoppedQueue(msgspec.Struct, array_like=True):
     finished_at: int = 0
     """When a message was last acked or refused."""
     answered_to: int = -1
-    """How far it was popped by the last answer of a poll."""
+    """The offset to which it was popped by the last answer of a poll."""
     complete_at: int = 0
     """From when on all that is in flight is known, unless messages of it were popped in order."""
     invisible_ms: int = 0
-    """How long no other client gets a message that is popped now."""
+    """The time that no other client gets a message that is popped now."""
     order: bool = False
-    """Whether it is popped in order."""
+    """True if it is popped in order."""
     filtered: bool = False
-    """Whether messages that match no expression are popped, and never acked: what is in flight is unknown."""
+    """True if messages that match no expression are popped, and never acked: what is in flight is unknown."""
     unacked: list[Unacked] = []
     """In the order of their offsets."""
     held_messages: dict[int, HeldMessage] = {}

@@ -44,7 +44,7 @@ class Popper(msgspec.Struct, array_like=True):
     popped_at: int = 0
     """When its last POP came that was not refused."""
     poll_ms: int = 0
-    """How long the last POP may wait for a message."""
+    """The longest time that the last POP may wait for a message."""
     pops: LastMinute = msgspec.field(default_factory=LastMinute)
     """Its POPs since it last acknowledged or refused a message."""
     finished_at: int = 0
@@ -56,7 +56,7 @@ class Popper(msgspec.Struct, array_like=True):
     pulled_at: int = 0
     """When it last pulled a topic that the group's members pop."""
     targets: dict[PopTarget, int] = {}
-    """What it pops, and when it last did."""
+    """The targets that it pops, with the time of the last POP."""
 
     def active(self, now: int) -> list[PopTarget]:
         """Return what it pops at present: a POP is followed by another when it has been answered."""
@@ -86,7 +86,7 @@ class ProxiedClient(msgspec.Struct, array_like=True):
     last: int
     """When its last heartbeat was seen, at any broker."""
     pushes: bool = False
-    """Whether it declares that it is a push consumer, which pops all the time."""
+    """True if it declares that it is a push consumer, which pops all the time."""
     since: int = 0
     """When its heartbeats began, or began again after a pause."""
 

@@ -59,7 +59,7 @@ class FallenBack(msgspec.Struct, array_like=True):
     to: int
     """The lowest commit since."""
     answers: int = 0
-    """How many answers have shown a lower commit; whether an offset 0 is one is unknown."""
+    """The number of answers that have shown a lower commit; whether an offset 0 is one is unknown."""
 
 
 EndedBy = Literal["TOPIC_DELETED", "QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE", "NOT_READ"]
@@ -133,7 +133,7 @@ class QueueState(msgspec.Struct, array_like=True):
     last_row: LastQueueRow | None = None
     hook_view: HookQueueView | None = None
     in_route: bool = False
-    """Whether the topic's route has it."""
+    """True if the topic's route has it."""
     unassigned: Unassigned | None = None
     """None while it has an owner, and before that could be known."""
     dropped_by: str | None = None

@@ -11,9 +11,9 @@ class Sequence(msgspec.Struct, array_like=True):
     start: int
     seq: int
     skipped: bool = False
-    """Whether its last event came too late to be folded: its next one comes after a gap."""
+    """True if its last event came too late to be folded: its next one comes after a gap."""
     is_complete: bool = False
-    """Whether none of those that came too late is missing: they are late, and not lost."""
+    """True if none of those that came too late is missing: they are late, and not lost."""
 
     def covers(self, start: int, seq: int) -> bool:
         """Return whether an event of this incarnation and number was folded before."""
@@ -41,7 +41,7 @@ class Silence(msgspec.Struct, array_like=True):
     why: Literal["SILENT", "LATE", "BUFFER_FULL"] = "SILENT"
     """No tick comes; ticks stay behind; too many events waited for it."""
     wrong_clock: bool = False
-    """Whether it is not waited for because its clock is wrong, whatever its ticks are."""
+    """True if it is not waited for because its clock is wrong, whatever its ticks are."""
     ticked: int = 0
     """The time of the last tick of a late source: how far it is; epoch milliseconds."""
 

@@ -30,7 +30,7 @@ class ConsumerIdsChangeListener(msgspec.Struct):
 
     config: BrokerConfig = BrokerConfig()
     pending: dict[str, tuple[str, ...]] = {}
-    """What the next flush sends: the channels of each group."""
+    """The content of the next flush: the channels of each group."""
 
     def handle(self, events: Iterable[AnyConsumerGroupEvent]) -> list[NotifyConsumerIdsChanged]:
         """Return the notifications that go out at once."""

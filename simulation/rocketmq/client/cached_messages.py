@@ -122,7 +122,7 @@ class CachingProcessQueue(ProcessQueue, eq=False):
     msg_size: int = 0
     """Bytes."""
     msg_acc_cnt: int = 0
-    """How far the broker was ahead of the last pulled message; never falls to 0."""
+    """The number of messages by which the broker was ahead of the last pulled message; never falls to 0."""
     consume_lock: ConsumeLock = msgspec.field(default_factory=ConsumeLock)
     msg_tree_map: _TreeMap = msgspec.field(default_factory=_TreeMap)
     consuming_msg_orderly_tree_map: _TreeMap = msgspec.field(default_factory=_TreeMap)

@@ -49,7 +49,7 @@ class Pull(msgspec.Struct, frozen=True):
     sub_version: int
     max_messages: int = PULL_BATCH_SIZE
     suspend: int = 15_000
-    """How long the broker may hold it (brokerSuspendMaxTimeMillis); milliseconds."""
+    """The longest time that the broker may hold it (brokerSuspendMaxTimeMillis); milliseconds."""
 
 
 class PullResult(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from simulation.rocketmq.client.consumer_config import ConsumerKind
 from simulation.rocketmq.client.queue_locks import unlock
 
 LISTENER_WAIT = 500
-"""How long the removal waits for a running listener; milliseconds."""
+"""The time that the removal waits for a running listener; milliseconds."""
 LISTENER_WAIT_4_9 = 1_000
 
 

@@ -65,8 +65,8 @@ class Quality(Section):
 
 
 _NOT_IN_PATHS = re.compile(r"[][\\^|{}*?,\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
-"""What can't be in the path of a root: delta-rs decodes a path twice and parses it as a URL; Spark takes the folders of
-its jars for patterns, and commas for the ends of names."""
+"""Characters that can't be in the path of a root: delta-rs decodes a path twice and parses it as a URL; Spark takes the
+folders of its jars for patterns, and commas for the ends of names."""
 
 
 class Runtime(Section):

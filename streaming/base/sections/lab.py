@@ -18,7 +18,8 @@ class LabGroup(Section):
 
 
 PopClient = Literal["remoting", "grpc-push", "grpc-simple"]
-"""How a consumer pops: as a push consumer from the brokers, or as one of gRPC's consumers through the proxy."""
+"""The ways in which a consumer pops: as a push consumer from the brokers, or as one of gRPC's consumers through the
+proxy."""
 
 
 class PopGroup(LabGroup):

@@ -20,7 +20,7 @@ SHORT_ID = 8
 
 Tone = Literal["", "attention", "quiet", "stale", "unassigned"] | Health | Severity
 Kind = Literal["text", "line", "name", "client", "time", "count", "duration"]
-"""How a value is aligned and, unless the column says otherwise, formatted; a line and a time are not folded."""
+"""The alignment of a value and, unless the column says otherwise, its format; a line and a time are not folded."""
 
 
 class Context(NamedTuple):
@@ -29,7 +29,7 @@ class Context(NamedTuple):
     now: int
     """The instant shown as now, in epoch milliseconds."""
     without_owner: WithoutOwner = WithoutOwner.UNASSIGNED
-    """What a queue without a known owner is; see `Group.without_owner`."""
+    """The kind of a queue without a known owner; see `Group.without_owner`."""
     today: int | None = None
     """An instant of the day whose times are shown without a date, in epoch milliseconds; None: that of now."""
 
@@ -67,9 +67,9 @@ class ResultColumn(Generic[R]):
     meaning: str = ""
     """The description, if it is not that of the field."""
     spare: bool = False
-    """Whether a terminal omits it if it has no known value or there is no room; see `cli.grid`."""
+    """True if a terminal omits it if it has no known value or there is no room; see `cli.grid`."""
     wide: bool = False
-    """Whether it takes a line of its own on a phone."""
+    """True if it takes a line of its own on a phone."""
 
     @property
     def fields(self) -> tuple[str, ...]:

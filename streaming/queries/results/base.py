@@ -31,12 +31,12 @@ class SqlResult(QueryResult):
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
-    cut: bool = Field(description="Whether there are more rows than the limit.")
+    cut: bool = Field(description="True if there are more rows than the limit.")
     durations: tuple[str, ...] = Field(
         default=(), description="The columns whose values are intervals: durations by ISO 8601, such as PT43.208S."
     )
     warnings: tuple[str, ...] = Field(
-        default=(), description="What the query may not mean, in sentences, such as the largest of several lists."
+        default=(), description="Limits of the query's meaning, in sentences, such as the largest of several lists."
     )
 
 
@@ -47,12 +47,12 @@ class QualityCheck(QueryResult):
     expectation: str = Field(description="Its type by Great Expectations; suite: the whole suite can't be run.")
     column: str | None = Field(title="Check", description="The columns that are checked; null: the rows as a whole.")
     success: bool = Field(title="Result", description="False also if the check could not be made.")
-    observed: str | None = Field(description="What was observed, as JSON; of a failed check up to 20 examples.")
+    observed: str | None = Field(description="The observation, as JSON; of a failed check up to 20 examples.")
     unexpected_count: int | None = Field(title="Failed", description="Number of rows or subjects that failed.")
     row_count: int = Field(title="Checked", description="Number of rows or subjects that were checked.")
     time: Instant = Field(title="Log until", description="Latest ingest time of what was checked.")
     checked_at: Instant | None = Field(
         title="Checked at", description="When the tables were checked; null for a batch of the archive."
     )
-    stops_job: bool = Field(title="Stops job", description="Whether the job is stopped while this check fails.")
+    stops_job: bool = Field(title="Stops job", description="True if the job is stopped while this check fails.")
     why: str = Field(description="The consequence of a failure, or why the check could not be made.")

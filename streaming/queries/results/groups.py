@@ -55,7 +55,7 @@ class GroupClient(QueryResult):
     telemetry_age_ms: int = Field(
         default=0, description="Age of the newest telemetry of its cluster at the requested time, in milliseconds."
     )
-    is_stale: bool = Field(default=False, description="Whether the client may have changed since, as of its group.")
+    is_stale: bool = Field(default=False, description="True if the client may have changed since, as of its group.")
 
 
 class ClientDetail(QueryResult):
@@ -70,7 +70,7 @@ class ClientDetail(QueryResult):
 
 
 ASKED_WITHIN_MS = 300_000
-"""How far back the archive is read for requests."""
+"""The time for which the archive is read back for requests."""
 
 
 class GroupBroker(QueryResult):
@@ -86,7 +86,7 @@ class GroupBroker(QueryResult):
     remark: str = Field(description="Why the last of these requests has no answer; empty if it has one.")
     as_of: Instant = Field(description="Time of the newest telemetry of its cluster in the archive: so much is known.")
     is_fresh: bool = Field(
-        description="Whether it had answered within two intervals of the collector before that, or 30 s if longer."
+        description="True if it had answered within two intervals of the collector before that, or 30 s if longer."
     )
 
 
@@ -97,7 +97,7 @@ class FailedMessages(QueryResult):
     broker: str
     given_up: bool = Field(
         title="State",
-        description="Whether these are dead letters: they have used up their attempts, and no consumer gets them.",
+        description="True if these are dead letters: they have used up their attempts, and no consumer gets them.",
     )
     messages: int | None = Field(
         description="Retry topic: messages that wait to be consumed again, without those whose delay is not over."
@@ -113,7 +113,7 @@ class FailedMessages(QueryResult):
     )
     time: Instant = Field(description="Time of the observation.")
     age_ms: int = Field(title="Age", description="Age of the observation at the requested time, in milliseconds.")
-    is_stale: bool = Field(description="Whether it is older than two intervals of its source.")
+    is_stale: bool = Field(description="True if it is older than two intervals of its source.")
 
 
 class LagPoint(QueryResult):
@@ -122,7 +122,7 @@ class LagPoint(QueryResult):
     time: Instant
     topic: str
     lag: int | None = Field(description="Sum over the queues whose lag is known and not stale.")
-    lag_is_at_least: bool = Field(description="Whether the lag of one of these is a lower bound, by a broker hook.")
+    lag_is_at_least: bool = Field(description="True if the lag of one of these is a lower bound, by a broker hook.")
     lag_unknown: int = Field(description="Number of queues whose lag is unknown or stale.")
     waiting_ms: int | None = Field(description="Longest known, fresh waiting time of the queues, in milliseconds.")
 
@@ -194,7 +194,7 @@ class Group(QueryResult):
         title="Unassigned", description="Number of unassigned queues; null if queues have no single owner."
     )
     lag: int | None = Field(description="Sum over the queues whose lag is known and not stale; null if there are none.")
-    lag_is_at_least: bool = Field(description="Whether only a lower bound is known for some queues.")
+    lag_is_at_least: bool = Field(description="True if only a lower bound is known for some queues.")
     lag_unknown: int = Field(description="Number of queues whose lag is unknown or stale.")
     lag_stale: int = Field(description="Number of these whose lag was known within the last 15 minutes.")
     lag_age_ms: int | None = Field(title="Lag age", description="Age of the oldest lag in the sum, in milliseconds.")
@@ -206,7 +206,7 @@ class Group(QueryResult):
     )
     is_stale: bool = Field(
         default=False,
-        description="Whether that is more than a minute, or than two intervals of its source if that is longer: the"
+        description="True if that is more than a minute, or than two intervals of its source if that is longer: the"
         " group may have changed since. From 3 minutes on its health is UNKNOWN.",
     )
 

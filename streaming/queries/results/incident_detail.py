@@ -53,7 +53,7 @@ class RecordedAction(QueryResult):
     time: Instant
     name: str = Field(title="Who", description="Name of who did it; may be empty.")
     subject: str = Field(
-        description="What identifies a person for the identity provider or the proxy; of a command the system's user; "
+        description="The identity of a person for the identity provider or the proxy; of a command the system's user; "
         "token: who had the token; empty: someone on the dashboard's machine."
     )
     source: str = Field(title="By", description="PAGE, REST, MCP or CLI.")
@@ -66,7 +66,7 @@ class RecordedAction(QueryResult):
     detail: str = Field(title="Reason or query", description="Why, and of a silence how long, or the query of SQL.")
     result: str = Field(description="DONE; REFUSED: not allowed; FAILED: it could not be done.")
     message: str | None = Field(description="Why it was not done; null: it was.")
-    rows: int | None = Field(description="How many rows the answer of SQL had; null: another action, or no answer.")
+    rows: int | None = Field(description="The number of rows of the answer of SQL; null: another action, or no answer.")
 
 
 class SuggestedCommand(QueryResult):
@@ -104,13 +104,13 @@ class Impact(QueryResult):
 
     queues: int = Field(description="Number of its queues.")
     lag: int | None = Field(description="Sum over its queues whose lag is known and not stale; null: there are none.")
-    lag_is_at_least: bool = Field(description="Whether only a lower bound is known for some of these.")
+    lag_is_at_least: bool = Field(description="True if only a lower bound is known for some of these.")
     lag_unknown: int = Field(description="Number of its queues whose lag is unknown or stale.")
     lag_time: Instant | None = Field(description="Time of the oldest of these observations.")
     waiting_ms: int | None = Field(
         description="Longest waiting time of a next message, in milliseconds; null: none is known, or all are stale."
     )
-    waiting_is_at_most: bool = Field(description="Whether that is an upper bound.")
+    waiting_is_at_most: bool = Field(description="True if that is an upper bound.")
 
 
 class IncidentDetail(QueryResult):
@@ -123,7 +123,7 @@ class IncidentDetail(QueryResult):
         description="Groups and queues affected when it opened; only of an incident of a cluster.",
     )
     commands: tuple[SuggestedCommand, ...] = Field(
-        default=(), description="What to run next; mqadmin also needs -n NAMESRV or NAMESRV_ADDR."
+        default=(), description="The commands to run next; mqadmin also needs -n NAMESRV or NAMESRV_ADDR."
     )
     life: tuple[Transition, ...]
     absorbed: tuple[Incident, ...]
@@ -135,7 +135,7 @@ class IncidentDetail(QueryResult):
     )
     stacks: ListenerStacks | None = Field(
         default=None,
-        description="What the listener was doing, if it hung; null: its client was not asked, or did not say.",
+        description="The stacks of the listener, if it hung; null: its client was not asked, or did not say.",
     )
     impact: Impact | None = Field(default=None, description="Messages that wait; only of an open incident.")
     notifications: tuple[Notification, ...] = Field(default=(), description="Who was notified when, the first first.")

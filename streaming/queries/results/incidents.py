@@ -10,7 +10,7 @@ from streaming.queries.results.base import Instant, QueryResult
 class Incident(QueryResult):
     """An incident after its last transition by the requested time."""
 
-    headline: str = Field(default="", title="What is wrong", description="What is wrong and why, in a few words.")
+    headline: str = Field(default="", title="What is wrong", description="The problem and its cause, in a few words.")
     cluster: str
     group: str
     incident_id: str = Field(title="Id")
@@ -33,7 +33,7 @@ class Incident(QueryResult):
         "the worst severity of the cause. What changed later is in the timeline."
     )
     parent: str | None = Field(title="Explained by", description="Id of the incident that explains it.")
-    absorbed: bool = Field(description="Whether no alert is sent of it because the alert of that one stands for it.")
+    absorbed: bool = Field(description="True if no alert is sent of it because the alert of that one stands for it.")
     evidence: dict[str, object]
     cause: str = Field(
         description="Event that caused its last transition: source_id|key|seq; empty if it was the passage of time."
@@ -68,7 +68,7 @@ class Incident(QueryResult):
 
 
 BY_PERSON = ("CLOSED", "REOPENED")
-"""What a person did, in the timeline of an incident; the explanation is who, and why."""
+"""The action of a person, in the timeline of an incident; the explanation is who, and why."""
 
 
 class Transition(QueryResult):

@@ -41,7 +41,7 @@ class OwnerChange(QueryResult):
     queue_id: int
     from_client: str | None = Field(title="Earlier owner")
     to_client: str | None = Field(title="Later owner")
-    is_new: bool = Field(description="Whether the queue was not known yet at the earlier time.")
+    is_new: bool = Field(description="True if the queue was not known yet at the earlier time.")
 
 
 class RebalanceMove(QueryResult):
@@ -56,7 +56,7 @@ class RebalanceMove(QueryResult):
         title="Change", description="MOVED, INTERRUPTED (re-acquired by the same client) or UNASSIGNED."
     )
     pause_ms: int | None = Field(title="Pause")
-    pause_is_at_most: bool = Field(description="Whether the pause is an upper bound: polls give no exact times.")
+    pause_is_at_most: bool = Field(description="True if the pause is an upper bound: polls give no exact times.")
     reconsumed: int | None = Field(title="Duplicates (estimated)")
     reconsumed_min: int | None
     reconsumed_max: int | None
@@ -86,7 +86,7 @@ class Rebalance(QueryResult):
     reconsumed_min: int | None
     reconsumed_max: int | None
     converged: bool | None = Field(
-        title="Ended as expected", description="Whether each queue had its expected owner at the end."
+        title="Ended as expected", description="True if each queue had its expected owner at the end."
     )
     moves: tuple[RebalanceMove, ...] = ()
 
@@ -103,7 +103,7 @@ class RebalanceTotals(QueryResult):
     rebalances: int
     first: Instant | None = Field(description="Start of the first one; null if there are none.")
     pause_ms: int | None = Field(description="Sum of the known pauses of all queues; null if none is known.")
-    pause_is_at_most: bool = Field(description="Whether one of them is an upper bound.")
+    pause_is_at_most: bool = Field(description="True if one of them is an upper bound.")
     pauses_unknown: int = Field(description="Number of moves whose pause is unknown.")
     costliest: str | None = Field(description="Id of the one with the largest sum of pauses; null if none is known.")
     costliest_pause_ms: int | None
@@ -131,7 +131,7 @@ class Queue(QueryResult):
         " then: a hook reports each renewal, a client what it knows in each round.",
     )
     lock_is_stale: bool = Field(
-        description="Whether neither a hook nor the owner has reported the queue for 2 minutes."
+        description="True if neither a hook nor the owner has reported the queue for 2 minutes."
     )
     pull_age_ms: int | None = Field(
         title="Last pull",
@@ -155,13 +155,13 @@ class Queue(QueryResult):
         description="Last lag observed by the requested time, at most 15 minutes or 3 intervals old."
     )
     lag_is_at_least: bool = Field(
-        description="Whether it is a lower bound: a hook sees pulled messages, not the newest offset."
+        description="True if it is a lower bound: a hook sees pulled messages, not the newest offset."
     )
     lag_time: Instant | None = Field(description="Time of the observation.")
     lag_age_ms: int | None = Field(
         title="Lag age", description="Age of the observation at the requested time, in milliseconds."
     )
-    lag_is_stale: bool = Field(description="Whether it is older than two intervals of its source.")
+    lag_is_stale: bool = Field(description="True if it is older than two intervals of its source.")
     in_flight: int | None = Field(
         description="Number of messages pulled but not committed; of a popped queue, those that are neither"
         " acknowledged nor given back."
@@ -178,7 +178,7 @@ class Queue(QueryResult):
     waiting_ms: int | None = Field(
         title="Waiting", description="Waiting time of the next message in milliseconds; 0: none is waiting."
     )
-    waiting_is_at_most: bool = Field(description="Whether it is an upper bound: the age of the previous message.")
+    waiting_is_at_most: bool = Field(description="True if it is an upper bound: the age of the previous message.")
     waiting_age_ms: int | None
     waiting_is_stale: bool
     cached_count: int | None = Field(
@@ -195,7 +195,7 @@ class Queue(QueryResult):
     )
     time: Instant = Field(title="Updated", description="Time of the last update of owner, lock and status.")
     is_stale: bool = Field(
-        default=False, description="Whether owner, lock and status are stale at the requested time, as its group is."
+        default=False, description="True if owner, lock and status are stale at the requested time, as its group is."
     )
 
     @property
@@ -228,7 +228,7 @@ class QueueObservation(QueryResult):
     waiting_ms: int | None = Field(
         title="Waiting", description="Waiting time of the next message in milliseconds; 0: none is waiting."
     )
-    waiting_is_at_most: bool = Field(description="Whether it is an upper bound: the age of the previous message.")
+    waiting_is_at_most: bool = Field(description="True if it is an upper bound: the age of the previous message.")
     lock_at: Instant | None = Field(
         title="Lock renewed", description="When the lock was last renewed; by a client the latest possible time."
     )

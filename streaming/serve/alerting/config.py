@@ -224,7 +224,7 @@ class AlertRoute(_AlertSection):
     groups: tuple[str, ...] = ("*",)
     clusters: tuple[str, ...] = ("*",)
     further: bool = False
-    """Whether the following routes are evaluated as well."""
+    """True if the following routes are evaluated as well."""
     hours: Hours = ()
     """The parts of the day in which the channels are notified; none: the whole day."""
     days: Days = ()

@@ -24,7 +24,7 @@ class SendResult(NamedTuple):
 
     delivery: Delivery
     standing: bool
-    """Whether it was a state update, not a new message."""
+    """True if it was a state update, not a new message."""
     error: ChannelError | None
 
 

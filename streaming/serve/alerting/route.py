@@ -102,7 +102,7 @@ class RouteAt(msgspec.Struct, frozen=True):
     groups: tuple[str, ...]
     clusters: tuple[str, ...]
     further: bool
-    """Whether the following routes are evaluated as well."""
+    """True if the following routes are evaluated as well."""
     hours: str
     """Days, hours and their zone; empty: at any time."""
     begins: int | None

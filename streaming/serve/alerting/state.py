@@ -110,7 +110,7 @@ class TrackedIncident:
     last_alert: dict[str, LastAlert] = field(default_factory=dict)
     """By channel."""
     silenced: bool = False
-    """Whether its alert is held back by a silence, or because another incident may still explain it."""
+    """True if its alert is held back by a silence, or because another incident may still explain it."""
     off_hours: set[str] = field(default_factory=set)
     """The channels that are notified when their hours begin."""
     former_ids: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ Cluster = Annotated[
 ]
 Topic = Annotated[str | None, Field(description="Only queues of this topic. Default: all topics.")]
 QueueName = Annotated[str, Field(description="Queue as TOPIC@BROKER:ID, such as Orders@broker-a:3.")]
-Retry = Annotated[bool, Field(description="Whether to include the queues of the group's retry topic.")]
+Retry = Annotated[bool, Field(description="True to include the queues of the group's retry topic.")]
 Limit = Annotated[int, Field(ge=1, le=10_000, description="Maximum number of elements; `left_out` counts the others.")]
 
 
@@ -71,9 +71,9 @@ class TelemetryAge(QueryResult):
     cluster: str
     last: Instant = Field(description="Time of its newest telemetry, epoch milliseconds.")
     age_ms: int = Field(description="Age of that at the instant of the answer, in milliseconds.")
-    is_stale: bool = Field(description="Whether the cluster may have changed since: what the answer says is old.")
+    is_stale: bool = Field(description="True if the cluster may have changed since: what the answer says is old.")
     is_silent: bool = Field(
-        description="Whether telemetry had stopped: the state is unknown, and what is shown is the last known one."
+        description="True if telemetry had stopped: the state is unknown, and what is shown is the last known one."
     )
 
 
@@ -84,7 +84,7 @@ class AnswerTime(NamedTuple):
     """Epoch milliseconds; of now, when all telemetry has stopped, the time of the last row."""
     telemetry: tuple[TelemetryAge, ...]
     note: str | None
-    """What is uncertain at the instant, in sentences; None: nothing is."""
+    """The uncertainties at the instant, in sentences; None: there are none."""
 
 
 def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = None) -> AnswerTime:
@@ -136,7 +136,7 @@ class DatedAnswer(QueryResult, Generic[T]):
     telemetry: tuple[TelemetryAge, ...] = Field(
         description="The age of the telemetry at that instant, of each cluster that the answer is about."
     )
-    note: str | None = Field(description="What is not well known at that instant, in sentences; null: everything is.")
+    note: str | None = Field(description="The uncertainties at that instant, in sentences; null: there are none.")
     left_out: dict[str, int] = Field(description="Number of elements that a list lacks, by its path in the answer.")
     answer: T = Field(description="As REST answers. null means not known, or that there is none; never 0 or OK.")
 

@@ -140,7 +140,7 @@ class GroupTools:
         ] = None,
         queues: Annotated[
             bool,
-            Field(description="Whether to name each queue that moves; false for a group of hundreds: only numbers."),
+            Field(description="True to name each queue that moves; false for a group of hundreds: only numbers."),
         ] = True,
         at: At = None,
         cluster: Cluster = None,

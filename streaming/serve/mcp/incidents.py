@@ -45,13 +45,13 @@ class IncidentTools:
         group: Annotated[str | None, Field(description="Only those of this group, and of its cluster.")] = None,
         code: Annotated[str | None, Field(description="Only this code, such as ORDERED_QUEUE_STUCK.")] = None,
         severity: Annotated[Severity | None, Field(description="Only this severity.")] = None,
-        state: Annotated[State, Field(description="Whether they are open or resolved at that time.")] = "open",
+        state: Annotated[State, Field(description="The state at that time.")] = "open",
         since: Annotated[
             str | int | None,
             Field(description="Those that were open at any time since then, also if `state` is open."),
         ] = None,
         unfold: Annotated[
-            bool, Field(description="Whether to include those that another one in the list explains.")
+            bool, Field(description="True to include those that another one in the list explains.")
         ] = False,
         at: At = None,
         cluster: Cluster = None,

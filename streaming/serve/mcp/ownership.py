@@ -179,7 +179,7 @@ class OwnershipTools:
             int, Field(ge=1, le=REBALANCES, description="Maximum number of rebalances, the newest ones.")
         ] = 20,
         moves: Annotated[
-            bool, Field(description="Whether to include every move; without it `moves` is empty, see show_rebalance.")
+            bool, Field(description="True to include every move; without it `moves` is empty, see show_rebalance.")
         ] = False,
         cluster: Cluster = None,
     ) -> DatedAnswer[RebalanceList]:

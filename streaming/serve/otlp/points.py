@@ -48,7 +48,7 @@ class Traces(SpanProcessor):
     def __init__(self, resource_of: Callable[[str], Resource]) -> None:
         """Know the resource of each cluster by its name; of what is of no cluster by the empty name."""
         self.lost = 0
-        """How many spans were not pushed: there was no room for them, or the collector refused them."""
+        """The number of spans that were not pushed: there was no room for them, or the collector refused them."""
         self._tracer_of = lru_cache(CLUSTERS_KEPT)(self._new_tracer)
         self._resource_of = resource_of
         self._waiting: deque[ReadableSpan] = deque()

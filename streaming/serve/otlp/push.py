@@ -26,7 +26,7 @@ _SPANS_SECONDS = 5.0
 """The pause between two pushes of spans; after a failure it grows."""
 _PAUSE_SECONDS_MAX = 60.0
 _END_SECONDS = 5.0
-"""How long the end waits for the last push."""
+"""The time for which the end waits for the last push."""
 
 
 class Push(Collector):

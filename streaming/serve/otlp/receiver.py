@@ -55,7 +55,7 @@ class Receiver:
         headers = headers_of(otlp)
         self.signal = signal
         self.results: Counter[str] = Counter(ok=0, failed=0)
-        """How many requests succeeded, and how many failed."""
+        """The numbers of requests that succeeded and that failed."""
         self._url = otlp.url(signal)
         self._log = log
         self._redaction = Redaction(headers.values())

@@ -36,7 +36,7 @@ class _Session(NamedTuple):
     ends_at: float
     user: User
     id_token: str
-    """What the identity provider has said of the person, to sign out there; empty: it has said nothing."""
+    """The identity provider's token of the person, to sign out there; empty: it has sent none."""
 
 
 class Sessions:
@@ -162,9 +162,9 @@ class Access:
     origin: str | None
     """The public origin, if there is a proxy in front of this server."""
     sign_in: SignIn
-    """How people sign in, and who may."""
+    """The way to sign in, and who may."""
     is_https: bool = False
-    """Whether browsers speak HTTPS with this server, or with the proxy in front of it, whatever a request says."""
+    """True if browsers speak HTTPS with this server, or with the proxy in front of it, whatever a request says."""
     client_secret: str = field(default="", repr=False)
     """The secret of this server at the identity provider."""
     sessions: Sessions = field(default_factory=Sessions, repr=False)

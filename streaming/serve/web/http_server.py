@@ -75,7 +75,7 @@ _SECONDS = {
     Phase.UNREAD: UNREAD_SECONDS,
     Phase.CLOSING: UNREAD_SECONDS,
 }
-"""How long the server waits for the client in each phase; in the others the client waits for the server."""
+"""The time for which the server waits for the client in each phase; in the others the client waits for the server."""
 _UNHEARD = frozenset({Phase.HANDSHAKE, Phase.IDLE, Phase.HEADER, Phase.BODY})
 _UNSAID = frozenset({Phase.IDLE, Phase.CLOSING})
 """Browsers open connections in advance, and are switched off: nothing to say of them."""

@@ -12,7 +12,7 @@ from streaming.serve.links import below
 
 _ASSETS = f"/_nicegui/{version('nicegui')}/"
 _FOREVER = "public, max-age=31536000, immutable, stale-while-revalidate=31536000"
-"""What NiceGUI says of its assets, which it knows by their path without a prefix."""
+"""The addresses that NiceGUI has of its assets, which it knows by their path without a prefix."""
 
 
 def path_of(connection: HTTPConnection) -> str:
@@ -61,7 +61,7 @@ class Prefix:
 
 
 LANGUAGE_COOKIE = "rebalance-watch-language"
-"""What the switch of a page sets (`static/page.js`); the server needs it to render the page."""
+"""The cookie that the switch of a page sets (`static/page.js`); the server needs it to render the page."""
 AUTO = "auto"
 
 

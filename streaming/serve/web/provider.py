@@ -16,7 +16,7 @@ SIGN_IN_SECONDS: Final = 600
 _ENDED_MAX = 100_000
 """The sign-ins that have ended and are known; a provider takes each code once, too."""
 _METADATA_SECONDS = 3_600
-"""What the provider says of itself is read again after this time."""
+"""The time after which the provider's description of itself is read again."""
 _TIMEOUT_SECONDS = 10.0
 _ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
 """Algorithms with a private key: ``none``, and those with a shared secret, are accepted of no provider."""

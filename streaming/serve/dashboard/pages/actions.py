@@ -37,7 +37,7 @@ class ActionsData(NamedTuple):
     ends: HistoryBounds
     actions: list[RecordedAction]
     cut: bool
-    """Whether there are more actions than were read."""
+    """True if there are more actions than were read."""
 
 
 def _asked(model: ReadModel, kind: ActionKind | None) -> ActionsData:

@@ -88,7 +88,7 @@ class GroupPage:
         self._order = "status"
         self._rebalance_order = next(iter(REBALANCE_ORDERS))
         self._folds_well = True
-        """Whether queues without a problem are folded on a phone."""
+        """True if queues without a problem are folded on a phone."""
         self._unfolded: set[str] = set()
         """The tables of which a phone shows all rows, not only the first `_FEW`."""
         self._pages = dict.fromkeys(_ROWS, 0)
@@ -96,7 +96,7 @@ class GroupPage:
         self._history: History
         self._window: Window
         self._ends_now = False
-        """Whether the period follows the current time; not derived from clocks, which jump after a suspend."""
+        """True if the period follows the current time; not derived from clocks, which jump after a suspend."""
         self._version = -1
         self._live = Live(store, self._update, tick=self._time_has_passed)
 

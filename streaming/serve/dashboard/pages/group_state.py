@@ -72,7 +72,7 @@ class MemberLoad(GroupMember):
 
     expected: int | None = Field(description="Number of queues that the strategy assigns to it; null if unknown.")
     lag: int | None = Field(description="Sum of the known, fresh lags of its queues.")
-    lag_is_at_least: bool = Field(description="Whether one of these is a lower bound, or others are not known.")
+    lag_is_at_least: bool = Field(description="True if one of these is a lower bound, or others are not known.")
     troubled: int = Field(title="Not OK", description="Number of its queues that are not OK.")
 
 

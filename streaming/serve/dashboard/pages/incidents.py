@@ -72,7 +72,7 @@ class IncidentFilters(NamedTuple):
     find: str = ""
     """A part of the name of a group, queue or client, or of a code."""
     explained: bool = False
-    """Whether those that another one explains are included."""
+    """True if those that another one explains are included."""
     cluster: str = ""
     """A cluster; empty: any. In addresses only, beside its group."""
 
@@ -95,7 +95,7 @@ class IncidentsData(NamedTuple):
     ends: HistoryBounds
     incidents: list[Incident]
     cut: bool
-    """Whether there are more incidents than were read."""
+    """True if there are more incidents than were read."""
     kinds: list[tuple[str, str]]
     """The groups and codes to choose from."""
 
@@ -194,7 +194,7 @@ class IncidentData(NamedTuple):
     picture: Picture | None
     """Its queue around the opening; None if it is not about a queue."""
     without_owner: WithoutOwner
-    """What its queue is if it has no owner."""
+    """The kind of its queue if that has no owner."""
 
 
 def _asked_detail(model: ReadModel, incident_id: str) -> IncidentData:

@@ -61,9 +61,9 @@ class KeptAnswer(NamedTuple):
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     total: int
-    """How many rows were read."""
+    """The number of rows that were read."""
     is_cut: bool
-    """Whether there are more rows or columns than are kept."""
+    """True if there are more rows or columns than are kept."""
     warnings: Sequence[str]
 
 
@@ -72,7 +72,7 @@ class LinesOverTime(NamedTuple):
 
     lines: Lines
     total: int
-    """How many there are; only the highest `LINES_MAX` are kept."""
+    """Their number; only the highest `LINES_MAX` are kept."""
     window: Window
 
 

@@ -39,7 +39,7 @@ class MembershipChange(NamedTuple):
     strategy: str
     """The strategy whose shares are listed; empty: the group's own."""
     restart: bool = False
-    """Whether a rolling restart of the members is planned, too."""
+    """True if a rolling restart of the members is planned, too."""
 
 
 class WhatIfData(NamedTuple):

@@ -50,7 +50,7 @@ class Order(NamedTuple, Generic[T]):
     key: Callable[[T], Rank | None]
     """Returns the value to sort by; None: it is unknown."""
     descending: bool = True
-    """Whether the largest value comes first, unless the order is reversed."""
+    """True if the largest value comes first, unless the order is reversed."""
 
 
 def number(value: int | None) -> Rank | None:

@@ -34,7 +34,7 @@ class History:
     """Queues (topic, broker, id) that were unassigned at the beginning of the period."""
     rebalances: list[Rebalance]
     totals: RebalanceTotals
-    """What these rebalances have cost together."""
+    """The cost of these rebalances together."""
     incidents: list[Incident]
     lag: list[LagPoint]
 
@@ -114,7 +114,7 @@ FOLDS = {
     "": marked("Folded as needed"), "broker": marked("Folded by broker"), "client": marked("Folded by client"),
     "ok": marked("OK queues folded"), "none": marked("Not folded"),
 }  # fmt: skip
-"""How lanes can be folded, as in an address and in the list to choose from."""
+"""The ways to fold lanes, as in an address and in the list to choose from."""
 FEW_LANES = 24
 """Up to this number of queues the lanes are seen at once: unless folded, they are in the order of their names."""
 _UNFOLDED = 64
@@ -202,7 +202,7 @@ class Lanes(NamedTuple):
     folds: Sequence[Fold]
     """Empty: every lane is listed."""
     narrow: bool
-    """Whether the lanes are folded on a narrow screen only."""
+    """True if the lanes are folded on a narrow screen only."""
     bands: Sequence[Fold]
     """The folds in the order of the overview, where each keeps its place: by name."""
 

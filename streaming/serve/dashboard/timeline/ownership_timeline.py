@@ -42,7 +42,7 @@ class LaneChoice(NamedTuple):
     marked: Collection[str] = ()
     """The clients that are highlighted."""
     without_owner: WithoutOwner = WithoutOwner.UNASSIGNED
-    """What a queue without an owner is."""
+    """The kind of a queue without an owner."""
 
 
 class OwnershipTimeline(

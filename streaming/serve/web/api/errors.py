@@ -25,7 +25,7 @@ class Failure(QueryResult):
     title: str = Field(description="The name of the status.")
     status: int = Field(description="The status.")
     detail: str = Field(description="Message that says what to do.")
-    error: str = Field(description="The same message, for readers of earlier releases.")
+    error: str = Field(description="The message again, for readers of earlier releases.")
 
 
 RESPONSES: dict[int | str, dict[str, Any]] = {

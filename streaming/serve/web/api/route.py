@@ -21,7 +21,7 @@ from fastapi.routing import APIRoute
 _PROCESS: Final = secrets.token_hex(4)
 """Versions of the tables are counted from the start of a process."""
 _SLOT_SECONDS: Final = 10
-"""How long an answer about now keeps its version while the tables do: the ages in it grow."""
+"""The time for which an answer about now keeps its version while the tables do: the ages in it grow."""
 _ROWS_MAX: Final = 10_000
 _INSTANTS: Final = ("at", "since", "until", "from", "to")
 _FIXED: Final = re.compile(r"\d{4}-\d\d-\d\d.*|\d{9,}")
