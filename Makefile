@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test costs quick check cover bench prove docs audit sbom dist install venv lock clean
+.PHONY: help demo test costs quick pythons check cover bench prove docs audit sbom dist install venv lock clean
 
 # Packages are installed without compiled modules. Where this is set, as in many containers, each process would compile
 # all that it imports: 2 s of processor time for pandas alone, instead of 0.5 s.
@@ -21,6 +21,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Half a gigabyte, and built from source.
+WITHOUT_SPARK := awk '/^[a-z]/ { skip = /^pyspark==/ } !skip'
 # Where setuptools leaves modules that no longer exist, and metadata that hides what is installed.
 LEFTOVERS := build rebalance_watch.egg-info
 
@@ -38,9 +40,24 @@ test: $(READY) ## Run check and all tests in their short form, including real se
 costs: ## Run `make test`; fail if a folder or a test costs more than tests/support/costs.toml allows
 	$(MAKE) test HOLD=--hold-costs
 
-# After each change: two minutes. No server, no Spark, no browser.
-quick: $(READY) check ## Run check and the tests of the core, the rules, the field's reports and the documents: 2 minutes
+# After each change: two minutes, and one more for each further Python. No server, no Spark, no browser.
+quick: $(READY) check pythons ## Run check and the tests of the core, the rules, the field's reports and the documents: 2 minutes
 	$(BIN)/python -m pytest tests/core tests/rules tests/field tests/docs -m "not prove and not spark and not live" -q --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
+
+# Each further Python of 3.11 to 3.13 on the PATH has an environment of its own, without Spark, which one test needs.
+pythons: $(READY) ## Run the tests of the core by each other supported Python on the PATH (part of quick)
+	@own=python$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	for python in python3.11 python3.12 python3.13; do \
+	test $$python != $$own && $$python -c 'import ensurepip' 2>/dev/null || continue; \
+	$(MAKE) --no-print-directory $(VENV)/$$python/.ready; \
+	echo "The core by $$python:"; \
+	$(VENV)/$$python/bin/python -m pytest tests/core --ignore=tests/core/test_one_instant.py -m "not prove and not spark and not live" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder; done
+
+$(VENV)/python3.%/.ready: conf/constraints.txt
+	python3.$* -m venv $(@D)
+	$(WITHOUT_SPARK) conf/constraints.txt > $(@D)/pinned.txt
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r $(@D)/pinned.txt
+	@touch $@
 
 # Shortens each start of Spark, of a broker and of Kafka in the tests; without it they only take longer.
 $(VENV)/%.jsa: $(READY)
@@ -116,7 +133,7 @@ dist: $(READY) ## Build wheel and sdist of the commit, and those of the library 
 # Of the packages that only the job needs pyspark, half a gigabyte, is not even fetched where it is not installed.
 PREFIX ?= /opt/rebalance-watch
 EXTRAS ?= job
-PINNED := $(if $(EXTRAS),cat,awk '/^[a-z]/ { skip = /^pyspark==/ } !skip') conf/constraints.txt
+PINNED := $(if $(EXTRAS),cat,$(WITHOUT_SPARK)) conf/constraints.txt
 install: ## Install the program alone into PREFIX (/opt/rebalance-watch), with pinned packages; EXTRAS= without Spark, EXTRAS=job,mcp,oidc,otlp with MCP, sign-in by OIDC and pushes by OTLP
 	$(NEEDS_PYTHON)
 	$(PYTHON) -m venv $(PREFIX)

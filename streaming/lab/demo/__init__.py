@@ -4,11 +4,14 @@ import shutil
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streaming.base.settings import Settings, load_policy, load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.recording import replayed_rows
-from streaming.pipeline.job import Batch, run_available_now
+
+if TYPE_CHECKING:  # who reads the capture needs no Spark
+    from streaming.pipeline.job import Batch
 
 CAPTURE = Path(str(resources.files("streaming.lab.demo").joinpath("capture.jsonl.gz")))
 FAULT_LOG = Path(str(resources.files("streaming.lab.demo").joinpath("faults.jsonl")))
@@ -26,13 +29,15 @@ def demo_settings(settings: Settings) -> Settings:
     )
 
 
-def play(settings: Settings, say: Callable[[str], None]) -> list[Batch]:
+def play(settings: Settings, say: Callable[[str], None]) -> "list[Batch]":
     """Replay the capture into an empty root and run the job until all of it is in the tables.
 
     Args:
         settings: from `demo_settings`; the results of an earlier demo in that root are removed.
         say: called with each step of the progress.
     """
+    from streaming.pipeline.job import run_available_now
+
     root = settings.runtime.root
     shutil.rmtree(root, ignore_errors=True)
     say("replaying the capture into a telemetry log")
