@@ -114,10 +114,6 @@ def decode_manifest(content: bytes, place: object) -> Manifest:
     It may be of a newer one, which this one follows when an upgrade is undone: the thresholds that only that one knows
     are left out. An older one had no minimum for the snapshot interval.
 
-    Args:
-        content: its JSON.
-        place: where it is, for messages.
-
     Raises:
         UserError: it can't be read.
     """

@@ -126,9 +126,6 @@ Position = dict[int, int]
 def position_of_query(checkpoint: Path) -> Position:
     """Return how far the finished batches of a query have read; empty before the first.
 
-    Args:
-        checkpoint: the query's checkpoint folder.
-
     Raises:
         UserError: a file that has it is missing or not whole.
     """

@@ -12,7 +12,21 @@ from streaming.base.errors import UserError
 _LOOK_SECONDS = 0.05
 
 
-class FileLock:
+class Closing:
+    """Anything that is closed at the end of its ``with``."""
+
+    def close(self) -> None:
+        """Close it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class FileLock(Closing):
     """An exclusive lock on a file or a folder, from its construction to `close` or the end of the process."""
 
     def __init__(
@@ -53,12 +67,6 @@ class FileLock:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _acquire(self, refusal: str | None, patience_seconds: float) -> None:
         if refusal is None:

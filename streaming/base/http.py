@@ -7,9 +7,11 @@ import asyncio
 import re
 import ssl
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import httpx
+
+from streaming.base.files import Closing
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
@@ -38,7 +40,7 @@ class HttpAnswer(NamedTuple):
         return 200 <= self.status < 300
 
 
-class Poster:
+class Poster(Closing):
     """Sends POST requests, one at a time, and keeps connections for the next ones."""
 
     def __init__(
@@ -81,12 +83,6 @@ class Poster:
         """Close the connections."""
         self._loop.run(self._client.aclose())
         self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     async def _post(self, url: httpx.URL | str, content: Mapping[str, Any]) -> HttpAnswer:
         status, body = 0, bytearray()

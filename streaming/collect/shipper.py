@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event as Flag
-from typing import Protocol, Self
+from typing import Protocol
 
 import structlog
 from kafka.errors import KafkaError
@@ -20,6 +20,7 @@ from tenacity.nap import sleep_using_event
 
 from rebalance_model.observe.events import Event
 from streaming.base.errors import UserError
+from streaming.base.files import Closing
 from streaming.base.limits import SPOOL_FOLDERS, SPOOL_NAMES, SPOOL_WARNINGS
 from streaming.base.settings import Settings
 from streaming.collect.emitter import Sink
@@ -123,7 +124,7 @@ class RecordingOutlet:
         return self._recorder.closed
 
 
-class Shipper:
+class Shipper(Closing):
     """Ships every source below the folders, including later ones."""
 
     def __init__(self, folders: Sequence[Path], *, quiet_seconds: float = QUIET_SECONDS) -> None:
@@ -238,12 +239,6 @@ class Shipper:
         for spool in self._spools.values():
             spool.close()
         self._spools.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _settle(self) -> None:
         if self._outlet.is_safe():

@@ -12,11 +12,11 @@ import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from streaming.base.durable import sync
 from streaming.base.errors import UserError
-from streaming.base.files import FileLock, temporary_name
+from streaming.base.files import Closing, FileLock, temporary_name
 from streaming.base.times import now_ms
 from streaming.log.identity import mark_files
 from streaming.log.rows import KeyedRow
@@ -58,7 +58,7 @@ def files_of(root: Path, partition: int) -> list[Path]:
     return sorted(file for file in root.glob(f"partition={partition}/*.jsonl*") if _NAME.search(file.as_posix()))
 
 
-class FilePublisher:
+class FilePublisher(Closing):
     """The only writer of a file log. Numbering continues after a restart."""
 
     def __init__(
@@ -125,12 +125,6 @@ class FilePublisher:
                 self.flush()
             finally:
                 self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _append(self, row: KeyedRow) -> None:
         size = len(row.value) + 1

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Self
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
@@ -17,6 +16,7 @@ from kafka.errors import (
 )
 
 from streaming.base.errors import NotFoundError, UnavailableError, UserError
+from streaming.base.files import Closing
 from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
 from streaming.log.kafka_properties import KafkaConnection, client_of
 from streaming.log.rows import KeyedRow
@@ -35,7 +35,7 @@ READER_OPERATIONS = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
 """The operations of the job on the topic; Read implies Describe."""
 
 
-class KafkaPublisher:
+class KafkaPublisher(Closing):
     """Appends rows to the topic: acks=all, idempotent (retries neither repeat nor reorder), explicit partition."""
 
     flush_seconds = 1.0
@@ -108,12 +108,6 @@ class KafkaPublisher:
                     self.flush()
             finally:
                 self._disconnect()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _check_topic(self) -> None:
         servers, topic = self._connection.servers, self._topic

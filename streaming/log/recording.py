@@ -11,14 +11,14 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Self, TypeVar, cast
+from typing import BinaryIO, TypeVar, cast
 
 import msgspec
 
 from rebalance_model.entities import TIME_MAX, Name, Natural, Time
 from rebalance_model.observe.events import Event, Source, Tick, instance_of
 from streaming.base.errors import UserError
-from streaming.base.files import temporary_name
+from streaming.base.files import Closing, temporary_name
 from streaming.log.rows import KeyedRow, encode, rows_of_line
 
 T = TypeVar("T", Event, bytes)
@@ -109,7 +109,7 @@ def ended(log: Iterable[T]) -> Iterator[T]:
         yield cast("T", encode(tick) if are_lines else tick)
 
 
-class Recorder:
+class Recorder(Closing):
     """Writes a recording; it appears under its own name when it is complete."""
 
     def __init__(self, path: Path) -> None:
@@ -147,12 +147,6 @@ class Recorder:
             self._temporary.rename(self._path)
         else:
             self._temporary.unlink()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def recorded_rows(path: Path, partitions: int) -> Iterator[list[KeyedRow]]:

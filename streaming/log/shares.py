@@ -14,7 +14,7 @@ offset is the end of the partition, so that monitors of lag show none.
 import time
 from collections.abc import Iterable
 from threading import Event, Lock, Thread
-from typing import Any, Self
+from typing import Any
 
 import structlog
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
@@ -24,6 +24,7 @@ from kafka.errors import AuthorizationError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from streaming.base.errors import UserError
+from streaming.base.files import Closing
 from streaming.log.kafka import failure_of, partition_count
 from streaming.log.kafka_properties import KafkaConnection, client_of
 
@@ -39,7 +40,7 @@ SETTLED_SECONDS = 1.0
 _POLL_SECONDS = 0.3
 
 
-class Shares(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+class Shares(ConsumerRebalanceListener, Closing):  # type: ignore[misc]  # kafka-python has no types
     """The membership of this collector; it lasts until `close`."""
 
     def __init__(self, connection: KafkaConnection, topic: str, instance: str) -> None:
@@ -116,12 +117,6 @@ class Shares(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         """Leave: Kafka assigns the partitions to the others at once."""
         self._ended.set()
         self._thread.join(timeout=SESSION_SECONDS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Note the new partitions (called by Kafka's client)."""

@@ -28,13 +28,7 @@ class LogWatch:
     """Asks the log for its ids in a thread of its own, because Kafka may not answer."""
 
     def __init__(self, settings: Settings, source: str, kept: LogId) -> None:
-        """Prepare to watch the log of the settings.
-
-        Args:
-            settings: the settings of the log.
-            source: its name, for messages.
-            kept: the ids that it must have.
-        """
+        """Prepare to watch the log of the settings."""
         self._settings, self._source, self._kept = settings, source, kept
         self._away_looks = 0
         self._error: UserError | None = None

@@ -51,13 +51,7 @@ def clients(
 
 
 def clients_of_proxies(model: ReadModel, group_at: GroupAt, names: Collection[str] | None) -> tuple[GroupClient, ...]:
-    """Return the clients with these ids in a group, by id; nothing is read for none.
-
-    Args:
-        model: the tables.
-        group_at: the group, at an instant.
-        names: `Group.proxied_clients`.
-    """
+    """Return the clients with these ids in a group, by id; nothing is read for none."""
     if not names:
         return ()
     ids = frozenset(names)

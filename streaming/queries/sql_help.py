@@ -106,13 +106,7 @@ def example_titles() -> Iterator[str]:
 
 
 def sql_examples(group: str, first_ms: int, last_ms: int) -> Iterator[SqlExample]:
-    """Yield the questions of `schemas.questions` about a group and the last day of history.
-
-    Args:
-        group: the group's name.
-        first_ms: the begin of history, epoch milliseconds.
-        last_ms: its end.
-    """
+    """Yield the questions of `schemas.questions` about a group and the last day of history."""
     since = _timestamp(max(first_ms, last_ms - _DAY_MS))
     values = {
         "group": "'{}'".format(group.replace("'", "''")), "since": since, "until": _timestamp(last_ms),

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 from multiprocessing import Pipe
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from streaming.base.errors import ERRORS_BY_NAME, UserError
+from streaming.base.files import Closing
 from streaming.base.language import current, gettext, marked
 from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES, SQL_QUERIES
 from streaming.base.place import Place
@@ -38,7 +39,7 @@ class SqlAnswer(NamedTuple):
     """The number of its rows."""
 
 
-class SqlProcess:
+class SqlProcess(Closing):
     """A process with the tables open. It answers one query at a time, and ends with the process that started it."""
 
     def __init__(self, tables: Place, *, lasting: bool = False) -> None:
@@ -103,12 +104,6 @@ class SqlProcess:
         self._process.wait()
         self._connection.close()
         self._spill.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _wait(self, seconds: float, says: str) -> None:
         if not self._connection.poll(seconds):

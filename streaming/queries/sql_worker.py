@@ -35,11 +35,6 @@ from streaming.tables.reader import ANSWER_ROWS, ReadModel
 def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
     """Run one SELECT over tables, views and functions; `sql_process` limits its time and memory.
 
-    Args:
-        model: the tables.
-        query: a query in DuckDB's SQL.
-        limit: the maximum number of rows.
-
     Raises:
         UserError: see `ReadModel.ask`.
     """

@@ -89,15 +89,7 @@ def client_link(client_id: str, at: int | None = None) -> str:
 def clients_link(
     group: str | None = None, at: int | None = None, cluster: str | None = None, find: str = "", sort: str = ""
 ) -> str:  # fmt: skip
-    """Return the address of all clients, or of those of a group, now or at an instant (epoch milliseconds).
-
-    Args:
-        group: the group; None or empty: all.
-        at: the instant; None: now.
-        cluster: the cluster of the group.
-        find: the text that is looked for.
-        sort: the order.
-    """
+    """Return the address of all clients, or of those of a group, now or at an instant (epoch milliseconds)."""
     filters = {"group": group, "cluster": cluster, "find": find, "sort": sort}
     return _link("/clients", **{name: value or None for name, value in filters.items()}, at=_instant(at))
 

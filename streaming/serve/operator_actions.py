@@ -149,10 +149,6 @@ class SqlActions:
     def recorded(self, actor: Actor, query: str) -> Iterator[SqlRecording]:
         """Record the query that the block answers, with its result.
 
-        Args:
-            actor: who asks.
-            query: the query as it was asked.
-
         Raises:
             UserError: what the block raises.
         """

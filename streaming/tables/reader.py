@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 from deltalake.exceptions import TableNotFoundError
 
 from schemas.tables import ADDED, TABLES
 from streaming.base.errors import NotReadyError, QueryError, UserError, first_line
+from streaming.base.files import Closing
 from streaming.base.language import gettext
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
@@ -61,7 +62,7 @@ class SqlRows(NamedTuple):
     """True if there are more rows than requested."""
 
 
-class ReadModel:
+class ReadModel(Closing):
     """The tables at the last `refresh`, for users' SQL and for the queries of reports.
 
     Snapshots are taken in the reverse of the order in which the job appends: an incident that is visible has its
@@ -110,12 +111,6 @@ class ReadModel:
         self._database.execute("SET lock_configuration = true")
         self._guard = Guard(self._database)
         self._asked: dict[tuple[object, ...], list[Row]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Release the snapshots."""

@@ -88,12 +88,6 @@ def note_taken(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: Hoo
 def note_answer(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_at: int) -> None:
     """Process an advanced commit in an answer, which is not applied to the queue yet.
 
-    Args:
-        step: The step.
-        queue: The queue.
-        info: Its offsets.
-        advanced_at: When its commit had advanced before.
-
     From 5.0 on pullOffset is never below the commit, and shows nothing if it equals it: a new owner may have read all.
     """
     before, commit = queue.commit_offset, info.consumer_offset

@@ -44,13 +44,7 @@ class ProxyHeaders:
     """Removes the headers that name a person from all requests but those of the proxies."""
 
     def __init__(self, app: ASGIApp, sign_in: SignIn, proxies: Sequence[str]) -> None:
-        """Wrap an application.
-
-        Args:
-            app: the application.
-            sign_in: names the headers.
-            proxies: the networks of the proxies.
-        """
+        """Wrap an application."""
         self._app = app
         self._names = frozenset({sign_in.name_header.encode(), sign_in.roles_header.encode()})
         self._proxies = tuple(map(ipaddress.ip_network, proxies))

@@ -26,12 +26,7 @@ class Prefix:
     """Gives each request the prefix, whether the proxy has passed it on or not."""
 
     def __init__(self, app: ASGIApp, prefix: str) -> None:
-        """Wrap an application.
-
-        Args:
-            app: the application.
-            prefix: such as ``/rw``; empty: none.
-        """
+        """Wrap an application; a prefix is such as ``/rw``, or empty."""
         self._app = app
         self._prefix = prefix
 
@@ -66,13 +61,7 @@ AUTO = "auto"
 
 
 def language_of(headers: Mapping[str, str], cookies: Mapping[str, str], setting: str) -> str:
-    """Return the language for a request.
-
-    Args:
-        headers: of the request, by lower-case name.
-        cookies: of the request.
-        setting: `web.language`.
-    """
+    """Return the language for a request, by its headers (in lower case), its cookies, and `web.language`."""
     chosen = cookies.get(LANGUAGE_COOKIE, "")
     if chosen in LANGUAGES:
         return chosen
@@ -108,12 +97,7 @@ class Languages:
     """Handles a request in the language of its reader, and says so in the header of a page."""
 
     def __init__(self, app: ASGIApp, setting: str) -> None:
-        """Wrap an application.
-
-        Args:
-            app: the application.
-            setting: `web.language`.
-        """
+        """Wrap an application."""
         self._app = app
         self._setting = setting
 

@@ -49,10 +49,7 @@ class ClientFilters(SortedFilters[GroupClient]):
     cluster: str = ""
     """A cluster; empty: any. In addresses only, beside its group."""
 
-    @property
-    def orders(self) -> Mapping[str, Order[GroupClient]]:
-        """The orders by the name of their column."""
-        return ORDERS
+    orders = ORDERS
 
 
 def checked(filters: ClientFilters) -> ClientFilters:

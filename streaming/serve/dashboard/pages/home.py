@@ -71,10 +71,7 @@ class GroupFilters(SortedFilters[Group]):
     """One of `HEALTHS`."""
     cluster: str = ""
 
-    @property
-    def orders(self) -> Mapping[str, Order[Group]]:
-        """The orders by the name of their column."""
-        return ORDERS
+    orders = ORDERS
 
     @property
     def text(self) -> str:

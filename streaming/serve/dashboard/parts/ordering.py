@@ -1,9 +1,8 @@
 """Sort the rows of a table by a column, the unknown last in either direction, and show a long table in pages."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from streaming.base.language import gettext
 from streaming.base.nearest import one_of
@@ -73,16 +72,14 @@ def in_order(rows: Iterable[T], order: Order[T], *, descending: bool | None = No
 
 
 @dataclass(frozen=True, kw_only=True)
-class SortedFilters(ABC, Generic[T]):
+class SortedFilters(Generic[T]):
     """The filters and the order of a page with a table, as in its address; empty: no filter, and the first order."""
 
     sort: str = ""
     """The column of an order, reversed with a leading ``-``."""
 
-    @property
-    @abstractmethod
-    def orders(self) -> Mapping[str, Order[T]]:
-        """The orders by the name of their column; the first one is used if none is chosen."""
+    orders: ClassVar[Mapping[str, Order[Any]]]
+    """The orders by the name of their column; the first one is used if none is chosen."""
 
     @property
     def column(self) -> str:

@@ -6,11 +6,7 @@ from typing import Any
 
 
 def page(openapi: Mapping[str, Any]) -> str:
-    """Return the page as HTML.
-
-    Args:
-        openapi: the description of the API.
-    """
+    """Return the page as HTML."""
     title = escape(openapi["info"]["title"])
     parts = [
         "<!doctype html>",
