@@ -31,7 +31,7 @@ import msgspec
 import structlog
 
 from streaming.base.errors import UserError
-from streaming.base.files import Closing, FileLock, replace_atomically, temporary_name
+from streaming.base.files import Closable, FileLock, replace_atomically, temporary_name
 
 EXPIRY_SECONDS = 20.0
 """Time without a beat after which a lease has expired."""
@@ -72,7 +72,7 @@ class LeaseLostError(UserError):
     """Another run may write now: this one must end."""
 
 
-class Lease(Closing):
+class Lease(Closable):
     """The right to write to checkpoints and their tables, from `acquire` to `close` or the end of the process."""
 
     def __init__(self, folder: Path, lock: FileLock, epoch: int, lease: _Lease) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 _NONE = re.compile(r"\bNone\b")
-"""Its columns in a table are null."""
+"""The None of a meaning: a table has null for it."""
 
 
 def field_docs(row: type) -> dict[str, str]:

@@ -12,7 +12,7 @@ from streaming.base.errors import UserError
 _LOOK_SECONDS = 0.05
 
 
-class Closing:
+class Closable:
     """Anything that is closed at the end of its ``with``."""
 
     def close(self) -> None:
@@ -26,7 +26,7 @@ class Closing:
         self.close()
 
 
-class FileLock(Closing):
+class FileLock(Closable):
     """An exclusive lock on a file or a folder, from its construction to `close` or the end of the process."""
 
     def __init__(

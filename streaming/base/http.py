@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from streaming.base.files import Closing
+from streaming.base.files import Closable
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
@@ -40,7 +40,7 @@ class HttpAnswer(NamedTuple):
         return 200 <= self.status < 300
 
 
-class Poster(Closing):
+class Poster(Closable):
     """Sends POST requests, one at a time, and keeps connections for the next ones."""
 
     def __init__(

@@ -39,9 +39,9 @@ def read_toml(path: Path, kind: str, named_by: str) -> dict[str, Any]:
 _NAMED_MAX = 12
 """Number of known names that are listed if none is like the unknown one."""
 _UNKNOWN = re.compile(r"(?:(?P<where>.*): )?Object contains unknown field `(?P<name>[^`]*)`.*", re.DOTALL)
-"""The end of msgspec's message about an unknown name."""
+"""msgspec's message about an unknown name, after where that is."""
 _AT = re.compile(r"(?P<where>.*: )?(?P<said>Expected .*) - at `\$\.(?P<name>[^`]*)`", re.DOTALL)
-"""The beginning of msgspec's message about a value."""
+"""msgspec's message about a value, then where that is."""
 _TYPE = re.compile(r"`(\w+)`")
 _TYPES = {"int": "a whole number", "str": "text", "float": "a decimal number", "bool": "true or false",
           "array": "a list", "object": "a table"}  # fmt: skip

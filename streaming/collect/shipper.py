@@ -20,7 +20,7 @@ from tenacity.nap import sleep_using_event
 
 from rebalance_model.observe.events import Event
 from streaming.base.errors import UserError
-from streaming.base.files import Closing
+from streaming.base.files import Closable
 from streaming.base.limits import SPOOL_FOLDERS, SPOOL_NAMES, SPOOL_WARNINGS
 from streaming.base.settings import Settings
 from streaming.collect.emitter import Sink
@@ -124,7 +124,7 @@ class RecordingOutlet:
         return self._recorder.closed
 
 
-class Shipper(Closing):
+class Shipper(Closable):
     """Ships every source below the folders, including later ones."""
 
     def __init__(self, folders: Sequence[Path], *, quiet_seconds: float = QUIET_SECONDS) -> None:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from streaming.base.durable import sync
 from streaming.base.errors import UserError
-from streaming.base.files import Closing, FileLock, temporary_name
+from streaming.base.files import Closable, FileLock, temporary_name
 from streaming.base.times import now_ms
 from streaming.log.identity import mark_files
 from streaming.log.rows import KeyedRow
@@ -58,7 +58,7 @@ def files_of(root: Path, partition: int) -> list[Path]:
     return sorted(file for file in root.glob(f"partition={partition}/*.jsonl*") if _NAME.search(file.as_posix()))
 
 
-class FilePublisher(Closing):
+class FilePublisher(Closable):
     """The only writer of a file log. Numbering continues after a restart."""
 
     def __init__(

@@ -16,7 +16,7 @@ from kafka.errors import (
 )
 
 from streaming.base.errors import NotFoundError, UnavailableError, UserError
-from streaming.base.files import Closing
+from streaming.base.files import Closable
 from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
 from streaming.log.kafka_properties import KafkaConnection, client_of
 from streaming.log.rows import KeyedRow
@@ -35,7 +35,7 @@ READER_OPERATIONS = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
 """The operations of the job on the topic; Read implies Describe."""
 
 
-class KafkaPublisher(Closing):
+class KafkaPublisher(Closable):
     """Appends rows to the topic: acks=all, idempotent (retries neither repeat nor reorder), explicit partition."""
 
     flush_seconds = 1.0

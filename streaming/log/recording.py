@@ -18,7 +18,7 @@ import msgspec
 from rebalance_model.entities import TIME_MAX, Name, Natural, Time
 from rebalance_model.observe.events import Event, Source, Tick, instance_of
 from streaming.base.errors import UserError
-from streaming.base.files import Closing, temporary_name
+from streaming.base.files import Closable, temporary_name
 from streaming.log.rows import KeyedRow, encode, rows_of_line
 
 T = TypeVar("T", Event, bytes)
@@ -109,7 +109,7 @@ def ended(log: Iterable[T]) -> Iterator[T]:
         yield cast("T", encode(tick) if are_lines else tick)
 
 
-class Recorder(Closing):
+class Recorder(Closable):
     """Writes a recording; it appears under its own name when it is complete."""
 
     def __init__(self, path: Path) -> None:

@@ -24,7 +24,7 @@ from kafka.errors import AuthorizationError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from streaming.base.errors import UserError
-from streaming.base.files import Closing
+from streaming.base.files import Closable
 from streaming.log.kafka import failure_of, partition_count
 from streaming.log.kafka_properties import KafkaConnection, client_of
 
@@ -40,7 +40,7 @@ SETTLED_SECONDS = 1.0
 _POLL_SECONDS = 0.3
 
 
-class Shares(ConsumerRebalanceListener, Closing):  # type: ignore[misc]  # kafka-python has no types
+class Shares(ConsumerRebalanceListener, Closable):  # type: ignore[misc]  # kafka-python has no types
     """The membership of this collector; it lasts until `close`."""
 
     def __init__(self, connection: KafkaConnection, topic: str, instance: str) -> None:

@@ -13,7 +13,7 @@ from multiprocessing import Pipe
 from typing import Final, NamedTuple
 
 from streaming.base.errors import ERRORS_BY_NAME, UserError
-from streaming.base.files import Closing
+from streaming.base.files import Closable
 from streaming.base.language import current, gettext, marked
 from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES, SQL_QUERIES
 from streaming.base.place import Place
@@ -39,7 +39,7 @@ class SqlAnswer(NamedTuple):
     """The number of its rows."""
 
 
-class SqlProcess(Closing):
+class SqlProcess(Closable):
     """A process with the tables open. It answers one query at a time, and ends with the process that started it."""
 
     def __init__(self, tables: Place, *, lasting: bool = False) -> None:

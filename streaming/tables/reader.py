@@ -19,7 +19,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from schemas.tables import ADDED, TABLES
 from streaming.base.errors import NotReadyError, QueryError, UserError, first_line
-from streaming.base.files import Closing
+from streaming.base.files import Closable
 from streaming.base.language import gettext
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
@@ -62,7 +62,7 @@ class SqlRows(NamedTuple):
     """True if there are more rows than requested."""
 
 
-class ReadModel(Closing):
+class ReadModel(Closable):
     """The tables at the last `refresh`, for users' SQL and for the queries of reports.
 
     Snapshots are taken in the reverse of the order in which the job appends: an incident that is visible has its

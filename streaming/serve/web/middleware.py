@@ -12,7 +12,7 @@ from streaming.serve.links import below
 
 _ASSETS = f"/_nicegui/{version('nicegui')}/"
 _FOREVER = "public, max-age=31536000, immutable, stale-while-revalidate=31536000"
-"""The addresses that NiceGUI has of its assets, which it knows by their path without a prefix."""
+"""The Cache-Control that NiceGUI sends with its assets, which it knows by their path without a prefix."""
 
 
 def path_of(connection: HTTPConnection) -> str:
