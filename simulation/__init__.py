@@ -34,7 +34,7 @@ message is filtered out by its tag.
 
 from simulation import scenario, story
 from simulation.cluster import START, SimulatedCluster
-from simulation.popped.truth import Delivered, Deliveries
+from simulation.popped import Delivered, Deliveries
 from simulation.scenario import Scenario, ScenarioError
 from simulation.truth import AnyRecord, Consumed, Fault, Locked, Owned, Truth
 

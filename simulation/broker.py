@@ -24,7 +24,7 @@ from simulation.hook import BrokerHook
 from simulation.message_log import MessageLog, SentBackLog
 from simulation.network import SimulatedChannel
 from simulation.pop_hold import PopHold, PopStore
-from simulation.popped.messages import ProxiedHeartbeat
+from simulation.popped import ProxiedHeartbeat
 from simulation.pull_hold import PullHold
 from simulation.rocketmq.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from simulation.rocketmq.broker.consumer_ids_change_listener import ConsumerIdsChangeListener

@@ -7,7 +7,7 @@ from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.entities import MessageQueue
 from simulation.message_log import MessageLog
 from simulation.network import SimulatedChannel
-from simulation.popped.messages import Handle, Pop, ProxiedHeartbeat
+from simulation.popped import Handle, Pop, ProxiedHeartbeat
 from simulation.rocketmq.broker.client_manage_processor import HeartbeatData
 from simulation.rocketmq.broker.consumer_manage_processor import Response
 from simulation.rocketmq.client.pull_flow_control import Pull

@@ -31,7 +31,7 @@ from simulation.emitter import GroupStamp, SimulatedEmitter, Sink
 from simulation.hook import BrokerHook, HookedBroker
 from simulation.network import SimulatedChannel
 from simulation.pop_sums import Place, PopSums, place_of
-from simulation.popped.messages import Handle, Pop, ProxiedHeartbeat
+from simulation.popped import Handle, Pop, ProxiedHeartbeat
 from simulation.remote_brokers import LANGUAGE, VERSION
 from simulation.rocketmq.broker.client_manage_processor import HeartbeatData
 from simulation.rocketmq.broker.consumer_manage_processor import Response

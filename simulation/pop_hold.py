@@ -13,9 +13,7 @@ from rebalance_model.entities import MessageQueue
 from simulation.hook import BrokerHook, HookedBroker
 from simulation.message_log import SentBackLog
 from simulation.network import SimulatedChannel
-from simulation.popped.fifo import OrderInfo
-from simulation.popped.messages import Handle, Origin, Pop, PoppedMessage, retry_topic
-from simulation.popped.truth import Delivered, End
+from simulation.popped import Delivered, End, Handle, OrderInfo, Origin, Pop, PoppedMessage, retry_topic
 from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
 from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupManager
 from simulation.rocketmq.client.host import BrokerError, RefusedError

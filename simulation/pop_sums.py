@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import AckMessage, PopMessage
 from simulation.emitter import GroupStamp
-from simulation.popped.messages import Handle, Pop
+from simulation.popped import Handle, Pop
 
 Place = tuple[str, str, int]
 """Group, topic and queue id; of a POP that may be -1."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from simulation.name_server import NameServer
 from simulation.network import Network
-from simulation.popped.truth import Deliveries
+from simulation.popped import Deliveries
 from simulation.scheduler import MS, Scheduler
 from simulation.splitmix import SplitMix64
 from simulation.truth import Truth

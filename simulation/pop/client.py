@@ -13,7 +13,7 @@ from simulation.broker import Broker
 from simulation.connections import Connections, Outcome
 from simulation.network import SimulatedChannel
 from simulation.pop.listener import PopListener
-from simulation.popped.messages import Pop, PoppedMessage
+from simulation.popped import Pop, PoppedMessage
 from simulation.process import Process
 from simulation.rocketmq.client.host import BrokerError
 from simulation.rocketmq.client.pull_request import PopProcessQueue, PopRequest

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from simulation.blocked_calls import BlockedCalls
 from simulation.listener import ANY
-from simulation.popped.messages import Origin, PoppedMessage
+from simulation.popped import Origin, PoppedMessage
 from simulation.process import Process
 
 Task = Callable[[], Awaitable[None]]

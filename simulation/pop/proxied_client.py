@@ -7,7 +7,7 @@ from typing import Literal
 
 from simulation.pop.listener import GroupCode, PopListener
 from simulation.pop.proxy import LATENCY, Proxy
-from simulation.popped.messages import Pop, PoppedMessage
+from simulation.popped import Pop, PoppedMessage
 from simulation.process import Process, ProcessState
 from simulation.rocketmq.client.consumer_config import ConsumerConfig
 from simulation.scheduler import SECOND

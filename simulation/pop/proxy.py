@@ -14,7 +14,7 @@ from simulation.client_responses import ClientAnswer
 from simulation.connections import Connections, Outcome
 from simulation.network import SimulatedChannel
 from simulation.pop.receipts import RELEASE, SCAN, Receipt, Receipts
-from simulation.popped.messages import Handle, Pop, PoppedMessage, ProxiedHeartbeat
+from simulation.popped import Handle, Pop, PoppedMessage, ProxiedHeartbeat
 from simulation.process import Process, Promise
 from simulation.rocketmq.client.host import BrokerError
 from simulation.scheduler import MS, SECOND

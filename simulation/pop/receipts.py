@@ -7,7 +7,7 @@ a client has that the proxy has dropped comes back at once.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulation.popped.messages import Handle, Origin, PoppedMessage
+from simulation.popped import Handle, Origin, PoppedMessage
 
 SCAN = 5_000
 """Milliseconds."""

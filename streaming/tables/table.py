@@ -243,8 +243,8 @@ def define_times(connection: duckdb.DuckDBPyConnection) -> None:
 
 def define(connection: duckdb.DuckDBPyConnection, names: Container[str]) -> None:
     """Define views and functions over the tables; what they use must be defined, or among them."""
-    for one in in_duckdb().values():
-        if one.name in names:
-            parameters = one.parameters or ()
-            head = f"MACRO {one.name}({', '.join(parameters)}) AS TABLE" if parameters else f"VIEW {one.name} AS"
-            connection.execute(f"CREATE OR REPLACE {head}\n{one.called(parameters)}")
+    for defined in in_duckdb().values():
+        if (name := defined.name) in names:
+            parameters = defined.parameters or ()
+            head = f"MACRO {name}({', '.join(parameters)}) AS TABLE" if parameters else f"VIEW {name} AS"
+            connection.execute(f"CREATE OR REPLACE {head}\n{defined.called(parameters)}")

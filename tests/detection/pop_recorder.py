@@ -9,8 +9,7 @@ from simulation.broker import Broker
 from simulation.cluster import SimulatedCluster
 from simulation.network import SimulatedChannel
 from simulation.pop.receipts import RENEW_AHEAD, RENEWALS
-from simulation.popped.messages import Handle, Pop
-from simulation.popped.truth import Delivered, End
+from simulation.popped import Delivered, End, Handle, Pop
 from simulation.rocketmq.client.pull_flow_control import Pull
 
 Member = tuple[str, str]

@@ -8,8 +8,7 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import AckMessage, PopMessage, ProxyHeartBeat
 from simulation.pop.receipts import RENEW_MAX, Receipts
-from simulation.popped.fifo import OrderInfo
-from simulation.popped.messages import Handle, Origin, PoppedMessage
+from simulation.popped import Handle, OrderInfo, Origin, PoppedMessage
 from simulation.rocketmq.client.pull_request import PopProcessQueue, PopRequest
 from simulation.scenario import ScenarioError
 from tests.core.simulation.pop_scenario import BROKER, GROUP, TOPIC, popped, second
