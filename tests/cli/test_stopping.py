@@ -145,7 +145,7 @@ def test_a_job_that_is_still_starting_ends_though_ctrl_c_is_eaten(new_root):
     assert ended.returncode == -signal.SIGALRM
 
 
-def test_the_jvm_ignores_sigterm_and_the_job_does_not_even_while_that_starts():
+def test_only_the_jvm_ignores_sigterm_even_while_it_starts():
     former = signal.getsignal(signal.SIGTERM)
     with _ends_with_this_process():
         jvm = java_gateway.Popen(["sleep", "600"], preexec_fn=lambda: None)
