@@ -50,7 +50,7 @@ from rebalance_model.observe.hooks import hook, pops
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.answers import fold_running_info
 from rebalance_model.observe.polls.connections import fold_connections, fold_proxy
-from rebalance_model.observe.polls.offsets import fold_dead_letters, fold_stats
+from rebalance_model.observe.polls.offsets import fold_stats, fold_topic_stats
 from rebalance_model.observe.polls.rounds import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules import broker_name_shared
@@ -78,7 +78,7 @@ _ANSWERS: Mapping[type[PollEvent], Callable[[GroupStep, Never], None]] = {
     ConsumerConnection: fold_connections,
     ProxyConnection: fold_proxy,
     TopicRoute: fold_route,
-    TopicStats: fold_dead_letters,
+    TopicStats: fold_topic_stats,
     ConsumeTimeSpan: lambda *_: None,  # a quantity: no rule uses it
 }
 """The function that folds each kind of answer."""

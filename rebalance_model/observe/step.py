@@ -32,7 +32,7 @@ DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
 _OfMembers: TypeAlias = Literal["MEMBERS", "CHANNELS", "DECLARED", "SUBSCRIPTIONS", "ORDER", "PROXIES", "CAUSES"]
 _OfQueues: TypeAlias = Literal["OWNERS", "ROUND", "ROUTES", "ENDED", "SKIPPED", "OFFSETS", "RETURNED", "POPPED"]
-_OfAll: TypeAlias = Literal["REPORT", "DEAD_LETTERS", "SOURCES", "CLUSTER", "TIME"]
+_OfAll: TypeAlias = Literal["REPORT", "DEAD_LETTERS", "EXPIRING", "SOURCES", "CLUSTER", "TIME"]
 What: TypeAlias = Literal[_OfMembers, _OfQueues, _OfAll]
 """The parts of a group that may have changed.
 
@@ -40,7 +40,8 @@ REPORT: what its row shows, and no rule about a group is about. CHANNELS: member
 consume. SUBSCRIPTIONS: what they subscribe. ORDER: whether it is ordered. ROUND: every member was asked, and a queue is
 not where it belongs. ROUTES: a topic's queues. ENDED: which queues have ended. SKIPPED: messages that it skipped.
 OFFSETS: those of a group without members. RETURNED: messages that came back. POPPED: the topics that are popped.
-PROXIES: clients of proxies. CAUSES: of rebalances. SOURCES: what sources show. CLUSTER: incidents of its brokers.
+PROXIES: clients of proxies. CAUSES: of rebalances. EXPIRING: which messages are stored. SOURCES: what sources show.
+CLUSTER: incidents of its brokers.
 """
 ALL: frozenset[What] = frozenset(("SOURCES", "CLUSTER", "TIME"))
 """The changes that any rule about a group may follow from."""

@@ -11,6 +11,7 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumeStats,
     ConsumeTimeSpan,
+    OffsetInfo,
     RpcError,
     TopicRoute,
     TopicStats,
@@ -31,6 +32,8 @@ from streaming.collect.rpc import Rpc
 IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 """Topics that no rule needs a route of."""
 
+LATE_MS = 60_000
+"""A queue whose last consumed message was stored before so long is read late; its clock may be a little wrong."""
 _AT_A_TIME = 4
 """Routes that are requested for one group."""
 Wait: TypeAlias = Callable[[], None]
@@ -129,6 +132,8 @@ class GroupPolls:
         self._events.emit_of(group, ConsumeStats, stats, broker=broker)
         for one in members:
             self._ask_member(current, group, broker, one)
+        if self._settings.oldest_offsets:
+            await self._ask_oldest(current, group, broker, stats)
         if self._settings.consume_time_span:
             timed = _in_turn(topics, current.number, GROUP_TOPICS)
             await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in timed))
@@ -141,8 +146,17 @@ class GroupPolls:
         answer = await self._ask(ask, current, group, broker)
         self._events.emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
 
+    async def _ask_oldest(self, current: Round, group: PolledGroup, broker: ListedBroker, stats: PolledAnswer) -> None:
+        """Request which messages are still stored of the topic of which the group is furthest behind, if any."""
+        topic = furthest_behind(stats.rows("queues"), self._clock.time_of(stats.answered))
+        if topic is not None:
+            await self._ask_stored(current, group, broker, topic)
+
     async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: ListedBroker) -> None:
-        topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
+        await self._ask_stored(current, group, broker, f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}")
+
+    async def _ask_stored(self, current: Round, group: PolledGroup, broker: ListedBroker, topic: str) -> None:
+        """Request between which offsets the messages of a topic are stored."""
         answer = await self._ask(partial(self._rpc.topic_stats, broker, topic), current, group, broker)
         self._events.emit_of(group, TopicStats, answer, broker=broker, topic=topic)
 
@@ -201,6 +215,20 @@ class GroupPolls:
     async def _ask(self, ask: Request, current: Round, group: PolledGroup, broker: ListedBroker) -> PolledAnswer:
         gate = self._gates.broker(broker.place).place(group.name)
         return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=current.seconds, place=broker.place)
+
+
+def furthest_behind(queues: list[OffsetInfo], now: int) -> str | None:
+    """Return the topic of the queue with the largest lag of those that are read late; None: none is.
+
+    A queue is read late if the last message that was consumed of it is old, or no longer stored.
+
+    Args:
+        queues: the group's offsets at one broker.
+        now: when they were answered; epoch milliseconds.
+    """
+    late = [one for one in queues if one.consumer_offset < one.broker_offset and now - one.last_time > LATE_MS]
+    most = max(late, key=lambda one: one.broker_offset - one.consumer_offset, default=None)
+    return most.mq.topic if most is not None else None
 
 
 def _in_turn(topics: list[str], number: int, room: int) -> list[str]:

@@ -1,12 +1,14 @@
 """The order and the errors of a polling round over a scripted cluster."""
 
 import asyncio
+import time
 from collections import Counter
 from functools import partial
 from itertools import pairwise
 
 import pytest
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     DEADLINE,
     UNREACHABLE,
@@ -16,6 +18,7 @@ from rebalance_model.observe.events import (
     ConsumerRunningInfo,
     ConsumeStats,
     ConsumeTimeSpan,
+    OffsetInfo,
     Subscription,
     Tick,
     TopicRoute,
@@ -157,6 +160,36 @@ def test_dead_letters_are_not_requested_with_an_interval_of_0():
     cluster = ScriptedCluster()
     polled(cluster, dead_letters_interval_ms=0)
     assert not [question for question, _ in cluster.asked if question == "topic_stats"]
+
+
+def test_the_oldest_message_is_asked_of_the_topic_that_is_read_latest():
+    """Once a broker and round, of the largest lag among the queues whose last consumed message is old or gone."""
+
+    def behind(topic, lag, stored_ago_s):
+        stored = round((time.time() - stored_ago_s) * 1000) if stored_ago_s is not None else 0
+        return OffsetInfo(mq=MessageQueue(topic, "broker-a", 0), broker_offset=9_000, consumer_offset=9_000 - lag,
+                          last_time=stored)  # fmt: skip
+
+    class Late(ScriptedCluster):
+        rows = ()
+
+        async def consume_stats(self, broker, group, seconds):
+            return await super().consume_stats(broker, group, seconds) | {"queues": self.rows}
+
+    cases = {
+        "Slow": [behind("Slow", 500, 3_600), behind("Busy", 8_000, 5), behind("Old", 20, 90_000)],
+        "Gone": [behind("Slow", 500, 3_600), behind("Gone", 900, None)],
+        None: [behind("Busy", 8_000, 5), behind("Idle", 0, 90_000)],
+    }
+    for topic, rows in cases.items():
+        cluster = Late()
+        cluster.rows = rows
+        stats = [event for event in polled(cluster, oldest_offsets=True) if isinstance(event, TopicStats)]
+        assert [event.topic for event in stats] == ([topic] if topic else [])
+        assert [row.min_offset for event in stats for row in event.queues] == ([2] if topic else [])
+        polled(cluster)
+        asked = [about for question, about in cluster.asked if question == "topic_stats"]
+        assert len(asked) == len(stats)  # none by the setting
 
 
 def test_a_group_without_members_still_has_its_routes():

@@ -62,14 +62,15 @@ LONG = {8, 44, 57, 71, 88, 92, 113, 284, 396, 422, 627, 693, 828, 944, 1874, 192
 NOT_SIMULATED = {
     "BROKER_NAME_SHARED",
     "DELAYED_STUCK",
+    "MESSAGES_EXPIRING",
     "MESSAGES_RETRIED",
     "PROXY_UNREACHABLE",
     "REVIVE_BEHIND",
     "STATE_LOST",
 }
 """Rules about what the simulation does not have, or not for long enough. `tests/field/test_one_broker_name.py`,
-`test_messages_retried.py`, `tests/rules/test_delayed_stuck.py`, `test_proxy_unreachable.py`, `test_revive_behind.py`
-and `tests/core/engine/test_lost_state.py` judge them."""
+`test_messages_retried.py`, `tests/rules/test_delayed_stuck.py`, `test_messages_expiring.py`,
+`test_proxy_unreachable.py`, `test_revive_behind.py` and `tests/core/engine/test_lost_state.py` judge them."""
 PROVED = 2_000
 """The number of seeds of the long form."""
 

@@ -15,6 +15,7 @@ SETTINGS = Collector(
     client_deadline_ms=10_000,
     parallelism=4,
     consume_time_span=False,
+    oldest_offsets=False,
     stacks_after_ms=0,
     dead_letters_interval_ms=0,
     groups=(),

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from rebalance_model.entities import MessageQueue, Name, Natural, Time
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, MessageQueue, Name, Natural, Time
 from rebalance_model.observe.events.answer_parts import (
     DEADLINE,
     NO_PERMISSION,
@@ -249,19 +249,25 @@ class ConsumeTimeSpan(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_
 
 
 class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS"):
-    """The offsets of the group's dead-letter topic at one broker (GET_TOPIC_STATS_INFO, 202).
+    """The offsets of the group's dead-letter topic, or of one that it reads late, at one broker (202).
 
-    A broker creates the topic with the first dead letter: until then there are no queues, which is no error.
+    GET_TOPIC_STATS_INFO. A broker creates the dead-letter topic with the first dead letter: until then there are no
+    queues, which is no error.
     """
 
     broker: Name
     """The name of the broker whose view it is."""
     topic: Name
-    """The dead-letter topic."""
+    """The dead-letter topic, or one that the group consumes."""
     queues: tuple[TopicOffset, ...] | None = None
     """Its queues at this broker."""
 
     PAYLOAD = "queues"
+
+    @property
+    def is_dead_letters(self) -> bool:
+        """Return whether the topic is the group's dead-letter topic."""
+        return self.topic == f"{DEAD_LETTER_TOPIC_PREFIX}{self.group}"
 
 
 class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):

@@ -22,9 +22,9 @@ that the broker has lost messages: counting begins again there. A slave may be b
 a slave means nothing.
 """
 
-from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX, MessageQueue, bounded
-from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo, TopicStats
-from rebalance_model.observe.group import deleted_group, ended_queues, jumps, skipped
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, bounded
+from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo, TopicOffset, TopicStats
+from rebalance_model.observe.group import deleted_group, ended_queues, expiring, jumps, skipped
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     BrokerView,
@@ -69,13 +69,20 @@ _QUEUE = 0
 """A broker writes to this queue only, however many the topic has (AbstractSendMessageProcessor.DLQ_NUMS_PER_GROUP)."""
 
 
-def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
-    """Compare the broker's offset with that of its answer before; an answer without a topic means offset 0."""
-    step.changed("REPORT")
-    if event.queues is None or event.topic != f"{DEAD_LETTER_TOPIC_PREFIX}{event.group}":
+def fold_topic_stats(step: GroupStep, event: TopicStats) -> None:
+    """Process the offsets of the group's dead-letter topic, or of a topic that it consumes."""
+    if not event.is_dead_letters:
+        expiring.note_answer(step, event)
         return
+    step.changed("REPORT")
+    if event.queues is not None:
+        _fold_dead_letters(step, event, event.queues)
+
+
+def _fold_dead_letters(step: GroupStep, event: TopicStats, queues: tuple[TopicOffset, ...]) -> None:
+    """Compare the broker's offset with that of its answer before; an answer without a topic means offset 0."""
     state, broker = step.state, event.broker
-    row = next((one for one in event.queues if one.mq.queue_id == _QUEUE), None)
+    row = next((one for one in queues if one.mq.queue_id == _QUEUE), None)
     low, high = (row.min_offset, row.max_offset) if row is not None else (0, 0)
     letters = state.dead_letters.get(broker)
     if letters is not None and (

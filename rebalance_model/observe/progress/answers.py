@@ -132,12 +132,12 @@ def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -
 
 
 def on_topic_stats(state: ProgressState, event: TopicStats, policy: Policy) -> list[QueueProgress]:
-    """Process the offsets of a dead-letter topic (GET_TOPIC_STATS_INFO); return the row.
+    """Process the offsets of the group's dead-letter topic (GET_TOPIC_STATS_INFO); return the row. Others have none.
 
     A topic that does not exist has no dead letters: its queue is reported with the offset 0. It is requested about
     once a minute, the first two times in a shorter interval.
     """
-    if event.queues is None:
+    if event.queues is None or not event.is_dead_letters:
         return []
     interval, at = _interval(state, event, event.topic, policy), _answered(event)
     queues = event.queues or (TopicOffset(mq=MessageQueue(event.topic, event.broker, 0), min_offset=0, max_offset=0),)

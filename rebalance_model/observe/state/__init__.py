@@ -72,12 +72,14 @@ from rebalance_model.observe.state.incident import (
 )
 from rebalance_model.observe.state.pops import LastMinute, PolledReturns, Popper, Pops, ProxiedClient, RequestModes
 from rebalance_model.observe.state.queue import (
+    Deletion,
     Ended,
     EndedBy,
     FallenBack,
     LagTrend,
     LastQueueRow,
     NewestFall,
+    OldestOffset,
     QueueState,
     Retaken,
     Route,
@@ -105,6 +107,7 @@ __all__ = [
     "ClusterState",
     "ConcurrentPuller",
     "Delayed",
+    "Deletion",
     "Ended",
     "EndedBy",
     "Episode",
@@ -129,6 +132,7 @@ __all__ = [
     "Move",
     "MovedOffset",
     "NewestFall",
+    "OldestOffset",
     "Pending",
     "PolledReturns",
     "PopTarget",

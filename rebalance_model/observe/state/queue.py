@@ -113,6 +113,36 @@ class Retaken(msgspec.Struct, array_like=True):
     count: int = 1
 
 
+class Deletion(msgspec.Struct, array_like=True, frozen=True):
+    """An answer in which the oldest stored message was another one than before: the store has deleted messages."""
+
+    at: int
+    """Epoch milliseconds."""
+    oldest: int
+    """The offset of the oldest stored message from then on."""
+    read_to: int
+    """Up to where the queue was read then, see `OldestOffset.read_to`."""
+
+
+class OldestOffset(msgspec.Struct, array_like=True):
+    """The oldest message that the broker stores of a queue, and how fast it deletes them; see `group.expiring`."""
+
+    offset: int
+    read_to: int
+    """Up to where the group had read the queue: its commit, or what its owner has pulled, if that is more."""
+    at: int
+    """When the answer came that shows both; epoch milliseconds."""
+    asked: int
+    since: Deletion | None = None
+    """The deletion from which the pace is measured; None: none was seen yet."""
+    then: Deletion | None = None
+    """A later one, from which it is measured when the other is too long ago."""
+    deleted_at: int = 0
+    """When the last one was seen; epoch milliseconds. 0: none was."""
+    was_read: bool = False
+    """Whether everything up to the oldest message was read, by an answer before."""
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: its owner, its expected owner, and its progress."""
 
@@ -173,6 +203,8 @@ class QueueState(msgspec.Struct, array_like=True):
     """None: its owner has not taken it again since its commit advanced."""
     advanced_at: int = 0
     """When an answer last showed an advance of the commit; 0: none has."""
+    oldest: OldestOffset | None = None
+    """None: its broker was not asked."""
 
     @property
     def position(self) -> int | None:

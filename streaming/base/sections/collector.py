@@ -157,6 +157,7 @@ class Collector(Section):
     client_deadline_ms: int = Field(ge=100)
     parallelism: int = Field(ge=1, le=256)
     consume_time_span: bool
+    oldest_offsets: bool
     stacks_after_ms: int = Field(ge=0)
     dead_letters_interval_ms: int = Field(ge=0, le=300_000)
     groups: tuple[str, ...]

@@ -175,6 +175,7 @@ def test_a_broker_without_a_dead_letter_topic_reports_no_messages():
     assert (row.broker, row.topic, row.queue_id) == ("b", ("%DLQ%g",), (0,))
     assert (row.min_offset, row.broker_offset, row.stored_at) == ((0,), (0,), (None,))
     assert log.take(TopicStats, 6, topic="%DLQ%g", error=RpcError(code=-1)) == []
+    assert log.take(TopicStats, 7, topic="Orders", queues=()) == []  # only rules use which messages are stored of it
 
 
 def test_a_client_adds_only_queues_with_changed_values():
