@@ -289,7 +289,8 @@ class _Step(ClusterStep):
             view.delayed = delayed_stuck.noted(view.delayed, levels, status.timer_behind, self.now, interval)
         if status.revive_backlog is not None:
             interval = self.policy.poll_interval
-            view.revive = revive_behind.noted(view.revive, status.revive_backlog, self.now, interval)
+            answer = status.revive_backlog, status.revive_late
+            view.revive = revive_behind.noted(view.revive, *answer, self.now, interval)
         self._to_judge[status.broker] = None
 
     def judge_of(self, source: str) -> None:

@@ -29,6 +29,7 @@ from streaming.base.limits import GROUPS_WAITING, PLACE_SECONDS, PROBE_SECONDS, 
 from streaming.base.sections.collector import Collector
 from streaming.collect.asking import Asker
 from streaming.collect.client import CONNECT_SECONDS, RpcFailedError
+from streaming.collect.client_responses import Backlog
 from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter
 from streaming.collect.gates import Gates
@@ -41,7 +42,9 @@ from streaming.collect.response_parts import Payload
 from streaming.collect.rpc import Rpc
 
 
-async def revive_backlog(rpc: Rpc, broker: ListedBroker, gate: AbstractAsyncContextManager[None] | None) -> int | None:
+async def revive_backlog(
+    rpc: Rpc, broker: ListedBroker, gate: AbstractAsyncContextManager[None] | None
+) -> Backlog | None:
     """Return the records of POPs that the broker has not checked yet; None: it does not say, or has none at all.
 
     Not every user may read the offsets of this group, and the broker's status does not wait for it for long: whatever
@@ -85,6 +88,18 @@ def is_system_group(name: str) -> bool:
 
 AskGroup: TypeAlias = Callable[[Round, PolledGroup, ListedBroker, Wait], Awaitable[None]]
 """Asks a broker about a group."""
+
+
+def with_backlog(status: PolledAnswer, backlog: Backlog | None) -> PolledAnswer:
+    """Return a broker's status with the records of POPs that it has not checked, and how late it is with them.
+
+    The broker stores such a record when it is due, and both times are by its clock.
+    """
+    if backlog is None:
+        return status
+    now = (status.payload or {}).get("now", 0)
+    late = max(0, now - backlog.consumed_stored_at) if now and backlog.consumed_stored_at else None
+    return status.with_fields(revive_backlog=backlog.messages, revive_late=late)
 
 
 class BrokerPolls:
@@ -308,7 +323,7 @@ class BrokerPolls:
         ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
         gate = None if is_probe else self._gates.broker(place).place("")
         backlog = asyncio.create_task(revive_backlog(self._rpc, master, gate))
-        answer = (await self._ask(ask, current, place, seconds)).with_fields(revive_backlog=await backlog)
+        answer = with_backlog(await self._ask(ask, current, place, seconds), await backlog)
         await self._ask_other(current, place, answer)
         self._emitter.follow_clock()
         if answer.payload is not None and self._emitter.clock.steps != steps:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
@@ -80,10 +81,23 @@ def consume_stats(body: bytes) -> Payload:
     return {"queues": queues} | unreadable.fields()
 
 
-def backlog(body: bytes) -> int | None:
-    """Return how many messages a group has not consumed on a broker, by its offsets (208); None: it has no queue."""
+class Backlog(NamedTuple):
+    """The messages that a group has not consumed on a broker."""
+
+    messages: int
+    consumed_stored_at: int
+    """When the broker stored the last message that was consumed of the queue with the most of them; epoch milliseconds,
+    by its clock. 0: unknown."""
+
+
+def backlog(body: bytes) -> Backlog | None:
+    """Return what a group has not consumed on a broker, by its offsets (208); None: it has no queue."""
     queues: list[OffsetInfo] = consume_stats(body)["queues"]
-    return sum(max(0, one.broker_offset - one.consumer_offset) for one in queues) if queues else None
+    if not queues:
+        return None
+    waiting = [max(0, one.broker_offset - one.consumer_offset) for one in queues]
+    _, furthest = max(enumerate(queues), key=lambda one: waiting[one[0]])
+    return Backlog(sum(waiting), furthest.last_time)
 
 
 def consume_time_span(body: bytes) -> Payload:

@@ -247,8 +247,8 @@ class Rpc:
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": group})
         return await self._ask(broker.address, request, client_responses.consume_stats, seconds)
 
-    async def revive_backlog(self, broker: ListedBroker, seconds: float) -> int | None:
-        """Return how many records of POPs the broker has not checked yet; None: its revive group has no offsets."""
+    async def revive_backlog(self, broker: ListedBroker, seconds: float) -> client_responses.Backlog | None:
+        """Return which records of POPs the broker has not checked yet; None: its revive group has no offsets."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": REVIVE_GROUP})
         return await self._ask(broker.address, request, client_responses.backlog, seconds)
 

@@ -26,6 +26,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.limits import GROUP_TOPICS
 from streaming.collect.client import RequestRefusedError, RpcFailedError
+from streaming.collect.client_responses import Backlog
 from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Claims, Poller
@@ -78,18 +79,22 @@ def test_the_broker_status_has_the_time_that_its_request_carried():
 
 
 def test_a_broker_that_has_answered_is_asked_for_its_revive_backlog():
-    cluster, summaries = ScriptedCluster([A, B], groups=()), []
-    cluster.backlogs = {"broker-a": 230}
+    third = ListedBroker("C", "broker-c", "h:3")
+    cluster, summaries = ScriptedCluster([A, B, third], groups=()), []
+    cluster.backlogs = {"broker-a": Backlog(230, 5), "broker-c": Backlog(3, 0)}
     cluster.failures = {("revive_backlog", "broker-b"): RequestRefusedError(16, "no right to read this group")}
 
     async def talk(poller):
         summaries.extend([await poller.round(), await poller.round()])
 
     statuses = [event for event in polled(cluster, talk) if isinstance(event, BrokerStatus)]
-    reported = [(one.broker, one.revive_backlog, one.error) for one in statuses]
-    first, second = sorted(reported[:2], key=str), sorted(reported[2:], key=str)
-    assert first == [("broker-a", None, None), ("broker-b", None, None)]
-    assert second == [("broker-a", 230, None), ("broker-b", None, None)]
+    assert {(one.revive_backlog, one.error) for one in statuses[:3]} == {(None, None)}
+    reported = sorted((one.broker, one.revive_backlog, one.revive_late, one.error) for one in statuses[3:])
+    assert reported == [
+        ("broker-a", 230, 7 + 9_000 - 5, None),  # how late it is, by its own clock
+        ("broker-b", None, None, None),
+        ("broker-c", 3, None, None),  # it has checked none that it still stores
+    ]
     assert {text for one in summaries for text in one.refusals} == set()  # the right is worth having, not needed
 
 

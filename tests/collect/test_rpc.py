@@ -49,13 +49,19 @@ def test_a_topic_that_a_broker_does_not_have_has_no_queues():
 
 
 def test_the_backlog_of_the_revive_group_is_the_sum_of_its_queues():
+    """Of the queue with the most records it is known when the last one that was checked had been stored."""
+
     def offsets(number, newest, commit):
         key = f'{{"brokerName":"b","queueId":{number},"topic":"rmq_sys_REVIVE_LOG_C"}}'
-        return f'{key}:{{"brokerOffset":{newest},"consumerOffset":{commit},"lastTimestamp":1,"pullOffset":{commit}}}'
+        stored = number + 9
+        return f'{key}:{{"brokerOffset":{newest},"consumerOffset":{commit},"lastTimestamp":{stored},"pullOffset":1}}'
 
-    body = '{"consumeTps":0.1,"offsetTable":{' + ",".join([offsets(0, 130, 7), offsets(1, 50, 52)]) + "}}"
+    body = '{"consumeTps":0.1,"offsetTable":{' + ",".join([offsets(0, 50, 52), offsets(1, 130, 7)]) + "}}"
     client = _Client(broker=body.encode())
-    assert _ask(client, lambda rpc: rpc.revive_backlog(BROKER, 9)) == 123  # of the second one it is unknown, not -2
+    assert _ask(client, lambda rpc: rpc.revive_backlog(BROKER, 9)) == (
+        123,
+        10,
+    )  # of the first one it is unknown, not -2
     [(_, request, _)] = client.asked
     assert (request.code, request.fields) == (208, {"consumerGroup": "CID_RMQ_SYS_REVIVE_GROUP"})
     without = _Client(broker=b'{"consumeTps":0.0,"offsetTable":{}}')

@@ -13,19 +13,19 @@ from tests.support.trace import START, Trace, holding
 MINE = "REVIVE_BEHIND"
 
 
-def reported(backlogs, every: int = 10, trace: Trace | None = None, begin: int = 0) -> Trace:
+def reported(backlogs, every: int = 10, late: int | None = None) -> Trace:
     """The collector reports these backlogs of broker-a, one in each round; None: the broker does not say."""
-    trace = trace or Trace()
+    trace = Trace()
     for number, records in enumerate(backlogs):
-        status(trace, begin + number * every, records)
+        status(trace, number * every, records, late=late)
     return trace
 
 
-def status(trace: Trace, at: int, records: int | None, error: int | None = None) -> None:
+def status(trace: Trace, at: int, records: int | None, error: int | None = None, late: int | None = None) -> None:
     trace.tick(at)
     now = START + at * 1_000
     answer = {"boot_time": 1} if error is None else {"error": RpcError(code=error)}
-    fields = {"revive_backlog": records, "asked": now, "broker": "broker-a"}
+    fields = {"revive_backlog": records, "revive_late": late, "asked": now, "broker": "broker-a"}
     trace._observe(BrokerStatus(**fields, **answer, **trace._of_collector(now)))
 
 
@@ -34,7 +34,16 @@ def test_a_backlog_that_grows_for_a_minute():
     assert distinct_transitions(trace, MINE) == [(60, "OPENED", MINE)]
     opened = rows(trace, MINE)[0]
     assert (opened.severity, opened.subject, opened.group) == ("warning", "broker-a", "")
-    assert evidence(trace, MINE)[0] == {"backlog": 380, "limit": 100, "grown_by": 375, "growing_ms": 60_000}
+    assert evidence(trace, MINE)[0] == {
+        "backlog": 380, "limit": 100, "grown_by": 375, "growing_ms": 60_000, "overdue_ms": None,
+    }  # fmt: skip
+
+
+def test_many_records_that_are_checked_in_time_are_a_near_miss():
+    """Consumers refuse many messages: more records come than usual, and the last one that was checked is recent."""
+    backlogs = [5, *range(80, 800, 60)]
+    assert reported(backlogs, late=4_000).incidents(MINE) == []
+    assert distinct_transitions(reported(backlogs, late=61_000), MINE) == [(60, "OPENED", MINE)]
 
 
 def test_it_is_over_when_the_backlog_falls():

@@ -33,6 +33,8 @@ class ReviveBacklog(msgspec.Struct, array_like=True, frozen=True):
     """Since when no answer has shown fewer than the one before."""
     rising_from: int
     """The number of records then."""
+    late_ms: int | None = None
+    """The time by which the broker is late with the next one at most, milliseconds; None: not reported."""
 
 
 class WaitingLevel(msgspec.Struct, array_like=True, frozen=True):
