@@ -106,8 +106,9 @@ class _Queue:
             return None, None, True
         unacked = [(at, over) for at, over in self.popped_by.values() if over >= now]
         waiting = [at for at, over in unacked if over - COMES_BACK_MS >= now]
-        waiting += [first for first, _, until in self.kept.values() if self.in_order or until + COMES_BACK_MS >= now]
+        waiting += [first for first, _, until in self.kept.values() if self.in_order or until >= now]
         come_back = any(over - COMES_BACK_MS < now for _, over in unacked)
+        come_back = come_back or any(until < now <= until + COMES_BACK_MS for _, _, until in self.kept.values())
         return len(waiting), min(waiting, default=None), self.in_order or come_back or now < (self.known_from or 0)
 
 

@@ -238,21 +238,26 @@ def in_flight(queue: PoppedQueue, now: int = 0) -> int | None:
     """
     if not queue.complete_at or queue.filtered:
         return None
-    return sum(one.count for one in queue.unacked if one.visible_at >= now) + len(queue.held_messages)
+    return sum(one.count for one in queue.unacked if one.visible_at >= now) + len(_held(queue, now))
 
 
 def is_at_least(queue: PoppedQueue, now: int) -> bool:
     """Return whether more messages may be in flight than are known, or be on their way into the retry topic."""
-    return (
-        queue.order or now < queue.complete_at or any(one.visible_at < now <= one.returned_at for one in queue.unacked)
-    )
+    if queue.order or now < queue.complete_at or len(_held(queue, now)) < len(queue.held_messages):
+        return True
+    return any(one.visible_at < now <= one.returned_at for one in queue.unacked)
 
 
 def in_flight_since(queue: PoppedQueue, now: int = 0) -> int | None:
     """Return the latest time at which the oldest message in flight can have been popped, epoch milliseconds."""
     since = [one.popped_by for one in queue.unacked if one.visible_at >= now]
-    since += [one.first_pop for one in queue.held_messages.values()]
+    since += [one.first_pop for one in _held(queue, now)]
     return min(since, default=None)
+
+
+def _held(queue: PoppedQueue, now: int) -> list[HeldMessage]:
+    """Return the held messages that no other client has got; in order, they block the queue until they are acked."""
+    return [one for one in queue.held_messages.values() if queue.order or one.until >= now]
 
 
 def cover(queue: PoppedQueue, now: int) -> None:
