@@ -16,7 +16,7 @@ from streaming.queries.group_at import GroupAt, explain_nothing, instant_of
 from streaming.queries.health import HEALTH, WithoutOwner, without_owner
 from streaming.queries.incidents import count_of_roots, group_incidents
 from streaming.queries.observed import counts_for_lag, observed
-from streaming.queries.present import Freshness, SilenceByCluster, last_known, present
+from streaming.queries.present import Freshness, SilenceByCluster, present
 from streaming.queries.rebalances import rebalances
 from streaming.queries.results import (
     FailedMessages,
@@ -193,8 +193,8 @@ def _read(model: ReadModel, selection: Mapping[str, Any], at: int | None) -> lis
 
 def _as_heard(group: Group, freshness: Freshness) -> Group:
     changes: dict[str, object] = {"telemetry_age_ms": freshness.age_ms, "is_stale": freshness.is_stale}
-    if freshness.silent_since is not None:
-        changes |= {"health": "UNKNOWN", "health_reason": last_known(freshness.silent_since, group.health)}
+    if (unknown := freshness.health(group.health)) is not None:
+        changes |= {"health": unknown[0], "health_reason": unknown[1]}
     return group.model_copy(update=changes)
 
 

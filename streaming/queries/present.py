@@ -14,6 +14,7 @@ from streaming.base.language import gettext, marked
 from streaming.base.statements import statements_of
 from streaming.base.times import DAY_MS, instant_ms, now_ms, written
 from streaming.queries import labels
+from streaming.queries.health import Health
 from streaming.tables.reader import ReadModel
 
 
@@ -59,6 +60,8 @@ class Heard(NamedTuple):
     instant: int
     stale_after: int = STALE_AFTER
     silent_after: int = UNHEARD_AFTER
+    by_sources: bool = True
+    """Whether sources were heard; otherwise only the state of groups was, which is written every few minutes."""
 
     @property
     def age_ms(self) -> int:
@@ -177,7 +180,7 @@ def last_heard(model: ReadModel, last: int, now: int, cluster: str | None = None
 
 
 def _by_state(last: int, now: int, interval: int) -> Heard:
-    return Heard(last, now, max(STALE_AFTER, 2 * interval), STATE_MISSED * interval)
+    return Heard(last, now, max(STALE_AFTER, 2 * interval), STATE_MISSED * interval, by_sources=False)
 
 
 def known_ends(model: ReadModel, at: int | None = None) -> HistoryBounds | None:
@@ -209,6 +212,19 @@ class Freshness(NamedTuple):
     """True if the group may have changed unseen since."""
     silent_since: int | None
     """Since when nothing was heard of it, epoch milliseconds: it is unknown; None: it is as shown."""
+    last: int
+    """The time of the newest telemetry of its cluster, or of it if it is silent; epoch milliseconds."""
+    is_outdated: bool
+    """Whether its cluster's sources were not heard lately, so that no lag is known."""
+
+    def health(self, reported: Health) -> tuple[Health, str] | None:
+        """Return the health of a group, and the reason, if it is not the reported one; None: it is.
+
+        Nothing is OK while no lag is known: whatever goes wrong may have begun since.
+        """
+        if self.silent_since is None and not (self.is_outdated and reported == "OK"):
+            return None
+        return "UNKNOWN", last_known(self.last, reported)
 
 
 class SilenceByCluster:
@@ -236,7 +252,8 @@ class SilenceByCluster:
         heard, own = self._heard[cluster], _by_state(last, self._at, self._interval)
         silent_since = heard.last if heard.is_silent else last if own.is_silent else None
         counted = heard if silent_since in {None, heard.last} else own
-        return Freshness(counted._replace(instant=self._clock).age_ms, counted.is_stale, silent_since)
+        age, is_stale = counted._replace(instant=self._clock).age_ms, counted.is_stale
+        return Freshness(age, is_stale, silent_since, counted.last, is_stale and counted.by_sources)
 
 
 def last_known(silent_since: int, health: str) -> str:

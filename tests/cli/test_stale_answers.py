@@ -44,7 +44,8 @@ def test_what_is_stale_is_said_and_no_health_check_passes(ask, monkeypatch):
     ended = ask("group", "list", "--check")
     assert ended.code == 3
     assert re.search(r"No telemetry since \S+Z, for 1 min \d+ s: what is shown is stale\.", ended.err)
-    assert re.search(r"OK \(stale, 1 min \d+ s old\) +c +calm", ended.out)
+    assert re.search(r"UNKNOWN +c +calm .* last known health: OK", ended.out)
+    assert re.search(r"BAD \(stale, 1 min \d+ s old\) +c +g", ended.out)
 
 
 def test_data_that_has_ended_is_as_of_its_end_and_says_so_once(ask, monkeypatch):

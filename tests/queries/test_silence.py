@@ -95,7 +95,7 @@ def test_by_hooks_without_an_archive_only_the_state_of_groups_is_heard(opened, s
 def test_within_a_silence_health_is_unknown_afterwards_too(opened, set_clock, source):
     set_clock(2_010)
     with opened(source, (0, 200, 2_000), states=(0, 2_000)) as model:
-        for at, health in ((100, "OK"), (379, "OK"), (380, "UNKNOWN"), (1_999, "UNKNOWN"), (2_001, "OK")):
+        for at, health in ((59, "OK"), (259, "OK"), (380, "UNKNOWN"), (1_999, "UNKNOWN"), (2_001, "OK")):
             [group] = groups(model, at=BEGIN + at * S)
             assert (at, group.health) == (at, health)
             if health == "UNKNOWN":
@@ -104,13 +104,17 @@ def test_within_a_silence_health_is_unknown_afterwards_too(opened, set_clock, so
 
 
 @pytest.mark.parametrize("source", ["POLL", "ARCHIVE"])
-def test_health_and_status_are_stale_before_they_are_unknown(opened, set_clock, source):
+def test_what_is_stale_is_not_ok_and_a_minute_later_its_queues_are_unknown(opened, set_clock, source):
+    """After a restart of the job: the newest telemetry is old, and no lag is known."""
     with opened(source, (0, 200)) as model:
         for age, is_stale in ((0, False), (59, False), (60, True), (179, True)):
             set_clock(200 + age)
             for at in (None, BEGIN + (200 + age) * S):
                 [group], [queue] = groups(model, at), queues(model, find_group(model, "orders", at=at))
-                assert (group.health, queue.status) == ("OK", "OK")
+                assert (group.health, queue.status) == ("UNKNOWN" if is_stale else "OK", "OK")
+                if is_stale:
+                    said = "no telemetry since 2026-11-21T22:30:00.000Z; last known health: OK"
+                    assert (group.health_reason, group.lag) == (said, None)
                 assert (group.is_stale, queue.is_stale, group.telemetry_age_ms) == (is_stale, is_stale, age * S)
 
 

@@ -243,17 +243,13 @@ def _group_of(incident: Incident) -> tuple[str, str]:
 
 
 def _groups(model: ReadModel, now: int) -> list[GroupSample]:
-    """Return the groups; the health of one that is silent by now is UNKNOWN."""
+    """Return the groups, each with its health as far as telemetry is fresh."""
     rows = model.rows(_SQL["groups"])
     silence = SilenceByCluster(model, now, ((row["cluster"], row["time"]) for row in rows))
-    return [
-        GroupSample(
-            **row
-            | {"coverage": TelemetryCoverage.model_validate_json(row["coverage"])}
-            | ({} if silence.of(row["cluster"], row["time"]).silent_since is None else {"health": "UNKNOWN"})
-        )
-        for row in rows
-    ]
+    for row in rows:
+        row["coverage"] = TelemetryCoverage.model_validate_json(row["coverage"])
+        row["health"], _ = silence.of(row["cluster"], row["time"]).health(row["health"]) or (row["health"], "")
+    return [GroupSample(**row) for row in rows]
 
 
 def _days(now: int) -> dict[str, int]:
