@@ -24,7 +24,7 @@ from streaming.lab.control import (
     reports,
     write_orders,
 )
-from streaming.lab.processes import end, spawn, state, wait_until
+from streaming.lab.processes import end, is_ending, spawn, state, wait_until
 from streaming.lab.security import LabSecurity
 from streaming.lab.state import KafkaPorts, LabFolder, LabProcess, LabState, Role
 from streaming.log.kafka_properties import KafkaConnection
@@ -92,8 +92,16 @@ class LabCluster:
         """Return the names of a group's consumers, running or not."""
         return [name for name, one in self.state.members.items() if one.role == "consumer" and _key(name) == key]
 
+    def await_ends(self) -> list[str]:
+        """Wait until the servers have ended that are about to, as after a `kill`; return their names."""
+        ending = {name: one.process for name, one in self.state.members.items() if is_ending(one.process)}
+        for process in ending.values():
+            end(process, grace_seconds=_LEAVE_SECONDS_MAX)
+        return list(ending)
+
     def start_servers(self, away: Container[str]) -> None:
         """Start the servers that are not running, except those that a fault stopped; wait until all are usable."""
+        self.await_ends()
         launched = not self.runs(_NAME_SERVER)
         if launched:
             self._launch_name_server()

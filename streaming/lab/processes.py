@@ -89,6 +89,8 @@ _ZEROS = (ctypes.c_ulong(0),) * 4
 _TIMER_SLACK_NS = 20_000_000
 """The time by which the timers of the started processes may be late. Threads of a broker sleep for 1 to 10 ms, again
 and again (DefaultMessageStore.ReputMessageService, BrokerFastFailure): a third of the processor time of an idle one."""
+_SIGTERM_THREAD = "SIGTERM handler"
+"""The thread in which a JVM runs its shutdown hooks (jdk.internal.misc.Signal.dispatch)."""
 _END_SECONDS_MAX = 60.0  # after SIGKILL only a process stuck in the kernel still exists
 
 
@@ -147,6 +149,16 @@ def state(process: ProcessId) -> State:
     if started != process.started or letter in "ZX":
         return "down"
     return "frozen" if letter in "Tt" else "running"
+
+
+def is_ending(process: ProcessId) -> bool:
+    """Return whether a Java process has got SIGTERM, and has not ended yet: its JVM has a thread for that."""
+    if state(process) != "running":
+        return False
+    with suppress(OSError):  # it ends meanwhile, or one of its threads does
+        names = (thread.read_text() for thread in Path(f"/proc/{process.pid}/task").glob("*/comm"))
+        return any(name.rstrip("\n") == _SIGTERM_THREAD for name in names)
+    return False
 
 
 def send(process: ProcessId, signal_number: signal.Signals) -> bool:

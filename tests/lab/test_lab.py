@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streaming.base.errors import UserError
+from streaming.base.java import java_executable
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
 from streaming.lab import fault_actions, processes, servers
@@ -71,6 +72,40 @@ def lab(settings, sleeper):
 
 def _states(lab):
     return {member.name: member.state for member in lab.status()}
+
+
+ENDS_SLOWLY = """
+class EndsSlowly {
+    public static void main(String[] arguments) throws Exception {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            try { Thread.sleep(1_500); } catch (InterruptedException e) { throw new RuntimeException(e); }
+        }));
+        System.out.println("started");
+        Thread.sleep(60_000);
+    }
+}
+"""
+"""A server that takes its time to end, as a proxy does with its connections."""
+
+
+def test_up_waits_for_a_server_that_is_ending(lab, tmp_path):
+    """Its process still exists: `lab up` took it for one that runs, and said "9 of 9 processes are running"."""
+    source, log = tmp_path / "EndsSlowly.java", tmp_path / "proxy.log"
+    source.write_text(ENDS_SLOWLY)
+    process = processes.spawn([java_executable(), "-Xint", "-XX:+UseSerialGC", source], log)
+    try:
+        processes.wait_until(lambda: "started" in log.read_text() or None, process, log, 60)
+        lab._cluster.state.members["proxy"] = LabProcess("proxy", "proxy", process)
+        assert not processes.is_ending(process)
+        assert lab._cluster.await_ends() == []
+        processes.send(process, signal.SIGTERM)
+        _until(lambda: processes.is_ending(process))
+        assert lab._cluster.runs("proxy")
+        assert lab._cluster.await_ends() == ["proxy"]
+        assert not lab._cluster.runs("proxy")  # so that it is started again
+        assert not processes.is_ending(process)
+    finally:
+        processes.end(process)
 
 
 def test_a_process_is_running_frozen_and_down(sleeper):
