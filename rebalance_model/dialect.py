@@ -1,7 +1,12 @@
 """Differences between RocketMQ releases, as one value that the model reads instead of comparing versions.
 
+And what clients of other languages never report in an answer to GET_CONSUMER_RUNNING_INFO, though the field is there.
+
 The default of every field is 5.x, compared with the classes of 5.4.0; `RELEASE_4_9` is 4.9.8, read from its source.
 """
+
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -99,3 +104,49 @@ RELEASE_4_9 = Dialect(
     send_back_checked=False,
     local_offset_max=2**63 - 1,
 )
+
+Reported: TypeAlias = Literal["CACHED", "IN_LISTENER", "STACKS"]
+"""A part of an answer to GET_CONSUMER_RUNNING_INFO.
+
+CACHED: how many messages of a queue the client has (cachedMsgCount). IN_LISTENER: how many of them are in the listener,
+in order (transactionMsgCount). STACKS: what its threads do (jstack).
+"""
+
+
+class Unreported(NamedTuple):
+    """The parts that a kind of client never reports: they are unknown, not 0 or empty."""
+
+    language: str
+    """As brokers list it (LanguageCode)."""
+    versions: str
+    """How its versions begin, as its answer has them (PROP_CLIENT_VERSION); empty: all. The number in a broker's list
+    is the same for all releases of a client that is not Java."""
+    parts: tuple[Reported, ...]
+
+
+UNREPORTED = (
+    Unreported("GO", "", ("CACHED",)),
+    Unreported("GO", "v2.0.", ("STACKS",)),
+    Unreported("CPP", "", ("IN_LISTENER", "STACKS")),
+    Unreported("DOTNET", "", ("CACHED", "IN_LISTENER", "STACKS")),
+)
+"""Read from their sources, and seen: apache/rocketmq-client-go up to 2.1.2 may answer 0 cached messages while it has
+some, and knows no stacks before 2.1.1 (which calls itself v2.1.0, as 2.1.0 does); apache/rocketmq-client-cpp up to
+2.2.0 (`DefaultMQPushConsumerImpl::getConsumerRunningInfo`), of which Python's client is made; NewLife.RocketMQ up to
+3.1 (`Consumer.GetConsumerRunningInfo`). Java's clients report all."""
+
+
+@lru_cache(maxsize=1024)
+def unreported(language: str, version: str) -> frozenset[Reported]:
+    """Return what a client never reports.
+
+    Args:
+        language: as its broker lists it; empty: unknown.
+        version: PROP_CLIENT_VERSION of its answer; empty: unknown.
+
+    Examples:
+        >>> sorted(unreported("CPP", "V4_6_0")), sorted(unreported("JAVA", "V5_4_0"))
+        (['IN_LISTENER', 'STACKS'], [])
+    """
+    known = (one for one in UNREPORTED if one.language == language and version.startswith(one.versions))
+    return frozenset(part for one in known for part in one.parts)

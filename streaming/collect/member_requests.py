@@ -19,6 +19,7 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from rebalance_model.dialect import unreported
 from rebalance_model.observe.events import Connection, ConsumerRunningInfo
 from streaming.base.limits import MEMBERS_ASKED
 from streaming.collect.client import RpcFailedError
@@ -221,13 +222,13 @@ class MemberRequests:
             return
         if not is_silent:  # else another broker that lists it is asked, too
             group.asked.add(client)
-        asking = self._confine(client, partial(self._ask_member, group, broker, listed))
+        asking = self._confine(client, partial(self._ask_member, group, broker, listed, connection.language))
         task = asyncio.create_task(asking)
         self._under_way[listed] = task
         current.clients.add(task)
         task.add_done_callback(lambda _: self._under_way.pop(listed))
 
-    async def _ask_member(self, group: PolledGroup, broker: ListedBroker, listed: _Listed) -> None:
+    async def _ask_member(self, group: PolledGroup, broker: ListedBroker, listed: _Listed, language: str) -> None:
         member, client = listed.member, listed.member[2]
         manner = self._manners.get(listed, Manner.NEW)
         if manner is not Manner.SILENT and self._rpc.is_large(broker, group.name, client):
@@ -251,7 +252,9 @@ class MemberRequests:
         self._manners[listed] = Manner.SILENT if is_silent else Manner.PROMPT
         if answer.payload is not None:
             self._answered[member] = answer.answered
-            self._listeners.note(member, answer.payload["queues"], answer.answered, asked=stacks)
+            version = answer.payload.get("properties", {}).get("PROP_CLIENT_VERSION", "")
+            if "STACKS" not in unreported(language, version):  # of others nothing is worth asking for
+                self._listeners.note(member, answer.payload["queues"], answer.answered, asked=stacks)
         elif self._answered.get(member, -1) >= answer.asked:
             return  # it has answered at another broker meanwhile
         self._events.emit_of(group, ConsumerRunningInfo, answer, broker=broker, client_id=client)

@@ -2,9 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     DEADLINE,
+    Connection,
     ConsumerConnection,
     ConsumerRunningInfo,
     ProcessQueueInfo,
@@ -148,6 +151,44 @@ def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
     answers = [event for event in events if isinstance(event, ConsumerRunningInfo)]
     assert [len(event.stacks) for event in answers] == [0, 1, 0, 0]
     assert answers[1].stacks[0].frames == ("a.Listener.consume",)
+
+
+@pytest.mark.parametrize(
+    ("language", "version", "asks"),
+    [
+        ("JAVA", "V5_4_0", True),
+        ("CPP", "V4_6_0", False),
+        ("GO", "v2.0.0", False),
+        ("GO", "v2.1.1", True),
+        ("", "", True),
+    ],
+)
+def test_stacks_are_not_asked_of_a_client_that_never_reports_them(language, version, asks):
+    class OtherLanguage(ScriptedCluster):
+        async def connection(self, broker, group, seconds):
+            answer = await super().connection(broker, group, seconds)
+            return answer | {"connections": [Connection(client_id="c1", channel="h:9", language=language)]}
+
+        async def running_info(self, broker, group, client_id, seconds, *, stacks=False):
+            self.asked.append(("stacks", stacks))
+            answer = await super().running_info(broker, group, client_id, seconds, stacks=stacks)
+            return answer | {"properties": {"PROP_CLIENT_VERSION": version}}
+
+    cluster = OtherLanguage(members=("c1",))
+    mq = MessageQueue("T", "broker-a", 0)
+    cluster.queues = [
+        ProcessQueueInfo(mq=mq, commit_offset=7, cached_count=3, locked=True, lock_time=1, dropped=False, pull_time=1,
+                         consume_time=1)
+    ]  # fmt: skip
+
+    async def talk(poller):
+        for _ in range(3):
+            await poller.round()
+            await poller.drain()
+            await asyncio.sleep(0.002)
+
+    polled(cluster, talk, stacks_after_ms=1)
+    assert (("stacks", True) in cluster.asked) is asks
 
 
 def test_clients_of_one_group_leave_room_for_those_of_others():

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from operator import attrgetter
 
+from rebalance_model.dialect import Reported, unreported
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     NO_PERMISSION,
@@ -151,7 +152,7 @@ def _repeats(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) ->
 
 def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientView) -> None:
     """Bring the view of a client to an answer that repeats the one before, in place."""
-    counts, listed = _counts_messages(client.language), event.queues or ()
+    lacks, listed = _unreported(client.language, event), event.queues or ()
     newest = newest_stamp(listed, ())
     client.skew = offsets.bounds(client, newest, event.time)
     client.asked_before, client.client_now = client.asked_at_answer, newest
@@ -159,7 +160,7 @@ def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientVi
     client.answered, client.unanswered_since, client.discovered = event.time, 0, False
     _take_properties(client, event)
     for info, (mq, known) in zip(listed, client.queues.items(), strict=True):
-        _take_stamps_of(known, info, event, counts=counts)
+        _take_stamps_of(known, info, event, lacks)
         _note_seen(state.queues[mq], event.client_id, client, known)
 
 
@@ -319,10 +320,10 @@ def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | 
 def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupState) -> ClientView:
     former = client if client is not None else ClientView(0, 0, orderly=state.orderly)
     language = former.language if former.answered else _language_of(state, event.client_id)
-    counts = _counts_messages(language)
+    lacks = _unreported(language, event)
     former_queues = former.queues
     infos = {info.mq: info for info in event.queues or ()}  # of a queue that is there twice, the last one
-    queues = {mq: _process_queue(info, former_queues.get(mq), event, counts=counts) for mq, info in infos.items()}
+    queues = {mq: _process_queue(info, former_queues.get(mq), event, lacks) for mq, info in infos.items()}
     newest = newest_stamp(infos.values(), event.pop_queues)
     orderly = event.orderly if event.orderly is not None else former.orderly
     strategy = event.strategy if event.strategy is not None else former.strategy
@@ -355,6 +356,11 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupSta
     )
     _take_properties(view, event)
     return view
+
+
+def _unreported(language: str, event: ConsumerRunningInfo) -> frozenset[Reported]:
+    """Return what a client of a language never reports, by the version in its answer."""
+    return unreported(language, event.properties.get("PROP_CLIENT_VERSION", ""))
 
 
 def _milliseconds(minutes: str) -> int | None:
@@ -398,7 +404,7 @@ def _is_made_anew(info: ProcessQueueInfo, former: ProcessQueueView) -> bool:
 
 
 def _process_queue(
-    info: ProcessQueueInfo, former: ProcessQueueView | None, event: ConsumerRunningInfo, *, counts: bool
+    info: ProcessQueueInfo, former: ProcessQueueView | None, event: ConsumerRunningInfo, lacks: frozenset[Reported]
 ) -> ProcessQueueView:
     """Bring the view of a process queue to the state in the answer, in place: a client has thousands of them."""
     dropped = bool(info.dropped)
@@ -407,19 +413,23 @@ def _process_queue(
         view.dropped, view.claimed_since, view.first_unlock_attempts = dropped, event.asked, 0
     if former is not None and _is_made_anew(info, former):
         view.made = info.lock_time or 0
-    _take_stamps_of(view, info, event, counts=counts)
+    _take_stamps_of(view, info, event, lacks)
     return view
 
 
 def _take_stamps_of(
-    view: ProcessQueueView, info: ProcessQueueInfo, event: ConsumerRunningInfo, *, counts: bool
+    view: ProcessQueueView, info: ProcessQueueInfo, event: ConsumerRunningInfo, lacks: frozenset[Reported]
 ) -> None:
-    """Take the stamps and counts of a process queue that is otherwise as it was."""
+    """Take the stamps and counts of a process queue that is otherwise as it was; 0 is unknown of what it ``lacks``."""
     if tried := info.unlock_attempts:
         view.first_unlock_attempts = view.first_unlock_attempts or tried
     view.commit_offset = info.commit_offset
-    view.cached_count = info.cached_count if counts else info.cached_count or None
-    view.transaction_count, view.first_offset = info.transaction_count, info.first_offset
+    view.cached_count, view.transaction_count, view.first_offset = (
+        info.cached_count, info.transaction_count, info.first_offset,
+    )  # fmt: skip
+    if lacks:
+        view.cached_count = info.cached_count or (None if "CACHED" in lacks else info.cached_count)
+        view.transaction_count = info.transaction_count or (None if "IN_LISTENER" in lacks else info.transaction_count)
     view.locked, view.try_unlock_times = info.locked, tried
     if view.last_lock_timestamp != info.lock_time:
         view.last_lock_timestamp, view.lock_seen = info.lock_time, event.time

@@ -2,9 +2,20 @@
 
 import json
 
+import pytest
+
 from rebalance_model.observe.effects import GroupSnapshot
-from rebalance_model.observe.events import UNREADABLE, Connection, ConsumerConnection, ConsumeStats, RpcError
-from tests.support.trace import START, Member, Trace, holding
+from rebalance_model.observe.events import (
+    UNREADABLE,
+    Connection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    OffsetInfo,
+    ProcessQueueInfo,
+    RpcError,
+)
+from tests.support.trace import START, Member, Trace, holding, mq
 
 TWO = {"a": holding(0, 1), "b": holding(2, 3)}
 UNSUPPORTED = Member(error=3, remark="request type not supported")
@@ -49,3 +60,23 @@ def test_a_client_that_cannot_be_read_is_named_with_its_language():
     said = "answers code 3: request type not supported"
     assert unreadable(trace) == [f"a (GO 431): {said}", f"b (GO 431): {said}"]
     assert unreadable(listed(trace, 20, "a", "b").poll(400, TWO | {"b": UNSUPPORTED})) == [f"b: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("language", "of_nothing", "of_some"),
+    [("JAVA", (0, 0), (3, 1)), ("GO", (None, 0), (3, 1)), ("CPP", (0, None), (3, 1)), ("DOTNET", (None, None), (3, 1))],
+)
+def test_what_a_kind_of_client_never_reports_is_unknown(language, of_nothing, of_some):
+    """A number that it does report counts; an answer that repeats the one before shows no more than that did."""
+    trace = listed(Trace(), 0, "a", language=language)
+    for at in range(1, 222, 10):
+        counts = (3, 1) if at == 211 else (0, 0)
+        offsets(trace, at, queues=(OffsetInfo(mq=mq(0), broker_offset=9, consumer_offset=7),))
+        queue = ProcessQueueInfo(
+            mq=mq(0), commit_offset=7, cached_count=counts[0], transaction_count=counts[1], locked=True, dropped=False,
+            lock_time=START + at, pull_time=START + at, consume_time=START,
+        )  # fmt: skip
+        now = START + at * 1000
+        trace._fold(ConsumerRunningInfo(client_id="a", orderly=True, queues=(queue,), **trace._poll(now)))
+        held = trace.state.clients["a"].queues[mq(0)]
+        assert (held.cached_count, held.transaction_count) == (of_some if counts[0] else of_nothing)
