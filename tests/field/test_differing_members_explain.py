@@ -43,6 +43,55 @@ def test_a_broker_that_no_client_reaches_is_one_cause(name, code, source):
     assert explained(conclusions, "CID_VIEW_SPLIT") == {(code, f"Orders@broker-b:{queue_id}") for queue_id in range(4)}
 
 
+def ordered(event, _):
+    """Return the event as it is where the group consumes in order, and has committed something of each queue."""
+    if isinstance(event, ConsumerRunningInfo) and event.queues is not None:
+        locked = tuple(changed(one, locked=True, lock_time=one.pull_time) for one in event.queues)
+        return changed(event, orderly=True, queues=locked)
+    if isinstance(event, ConsumeStats) and event.queues is not None:
+        some = (
+            changed(one, consumer_offset=min(max(1, one.consumer_offset), one.broker_offset)) for one in event.queues
+        )
+        return changed(event, queues=tuple(some))
+    return event
+
+
+def alerts(conclusions):
+    """Return code, subject and severity of what is sent: incidents as they open or rise, and are not absorbed."""
+    sent = (one for one in conclusions.transitions() if one.transition in ("OPENED", "ESCALATED") and not one.absorbed)
+    return [(one.code, one.subject, one.severity) for one in sent]
+
+
+@pytest.mark.parametrize("name", [UNREACHABLE, NO_BROKER])
+def test_stuck_ordered_queues_that_a_broker_explains_are_one_alert(name):
+    conclusions = concluded_of(changed_events(name, "poll", ordered))
+    assert roots(conclusions) == [("CID_VIEW_SPLIT", "")]
+    stuck = {("ORDERED_QUEUE_STUCK", f"Orders@broker-b:{queue_id}") for queue_id in range(4)}
+    assert explained(conclusions, "CID_VIEW_SPLIT") >= stuck
+    assert alerts(conclusions) == [("CID_VIEW_SPLIT", "", "warning"), ("CID_VIEW_SPLIT", "", "critical")]
+
+
+def test_stuck_ordered_queues_of_members_of_two_topics_are_under_that():
+    """They are stuck before the difference is one: members may differ for 150 s, as in a rolling upgrade."""
+    conclusions = concluded_of(changed_events(TOPICS, "poll", ordered))
+    code = "SUBSCRIPTION_INCONSISTENT"
+    assert roots(conclusions) == [(code, "")]
+    stuck = {(one.code, one.subject) for one in conclusions.transitions("ORDERED_QUEUE_STUCK")}
+    assert stuck == {("ORDERED_QUEUE_STUCK", f"test2@broker-a:{queue_id}") for queue_id in range(2)}
+    assert stuck <= explained(conclusions, code)
+    assert {one.absorbed for one in conclusions.open_at_end() if one.code == "ORDERED_QUEUE_STUCK"} == {True}
+    [*before, last] = alerts(conclusions)
+    assert {(one, subject) for one, subject, _ in before} == stuck
+    assert last == (code, "", "critical")
+
+
+@pytest.mark.parametrize("name", [TOPICS, UNREACHABLE, NO_BROKER])
+def test_members_that_follow_their_own_view_have_not_stalled(name):
+    """Polls show shares by the list and the subscriptions of each member: nobody is to move a queue."""
+    for conclusions in (concluded(name, "poll"), concluded_of(changed_events(name, "poll", ordered))):
+        assert conclusions.transitions("REBALANCE_STALLED") == []
+
+
 @pytest.mark.parametrize("name", [UNREACHABLE, NO_BROKER])
 def test_a_hook_can_not_know_queues_that_no_client_reaches(name):
     """The broker's hook sees nothing of the group, and so none of its queues there is shown, as OK or otherwise."""

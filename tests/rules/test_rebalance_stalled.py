@@ -2,8 +2,10 @@
 
 import pytest
 
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import Connection, ConsumerConnection, TopicRoute
 from tests.support.rounds import FOUR, concurrent, evidence, rounds
-from tests.support.trace import SILENT, Held, Member, Trace, holding
+from tests.support.trace import SILENT, START, TOPIC, Held, Member, Trace, holding, mq
 
 
 def test_a_rebalance_stalls_if_no_client_follows_the_route():
@@ -55,3 +57,22 @@ def test_a_rebalance_stalls_60_s_after_the_remaining_lock_expired():
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, 160, {"a": holding(0, 1)})
     assert trace.incidents("REBALANCE_STALLED") == [(150, "OPENED", "REBALANCE_STALLED")]
+
+
+@pytest.mark.parametrize(("listed_at_both", "stalls"), [(False, False), (True, True)])
+def test_while_brokers_list_different_members_nothing_stalls(listed_at_both, stalls):
+    """c is listed by broker-a alone: whoever asks broker-b shares the queues out without it. CID_VIEW_SPLIT says so."""
+    trace = Trace()
+    route = (*(mq(number) for number in range(4)), MessageQueue(TOPIC, "broker-b", 0))
+    for at in range(0, 140, 10):
+        members = {"a": holding(0, 1), "b": holding(2, 3)} | ({"c": holding()} if at >= 20 else {})
+        now = START + 1000 * at
+        trace.tick(at)._fold(TopicRoute(topic=TOPIC, queues=route, **trace._poll(now)))
+        trace.status(at)._fold(trace._connections(members, now))
+        at_b = [one for one in members if one != "c" or listed_at_both]
+        rows = tuple(Connection(client_id=one, channel=f"{one}:0") for one in at_b)
+        trace._fold(ConsumerConnection(connections=rows, **trace._poll(now) | {"broker": "broker-b"}))
+        for client_id, member in members.items():
+            trace._fold(trace._answer(client_id, member, now))
+    assert [what for _, _, what in trace.incidents("CID_VIEW_SPLIT")] == ([] if stalls else ["CID_VIEW_SPLIT"])
+    assert [what for _, _, what in trace.incidents("REBALANCE_STALLED")] == (["REBALANCE_STALLED"] if stalls else [])

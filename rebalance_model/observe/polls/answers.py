@@ -446,7 +446,3 @@ def _language_of(state: GroupState, client_id: str) -> str:
             if channel.client_id == client_id and channel.language:
                 return channel.language
     return ""
-
-
-def _counts_messages(language: str) -> bool:
-    return language not in _WITHOUT_COUNTS

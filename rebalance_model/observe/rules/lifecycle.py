@@ -4,12 +4,12 @@ Each rule returns a verdict; this module turns verdicts into transitions. Only a
 An unknown verdict freezes the incident: it neither opens nor resolves, and the time does not count.
 
 A parent explains its children: either one of the codes in `Rule.absorbed_by`, or an incident that the verdict names
-(`Holds.explained_by`). Children send no alerts, unless their rule says so (`Rule.alerts_as_child`). An incident that
-opened up to `ADOPTED_WITHIN` before its parent becomes its child with a transition (DEESCALATED). A parent that is
-clear and only waits to be resolved (`Rule.clear_after`) gets no new child; its children have that long to recover, and
-at least `RECOVERS_WITHIN`. A child that still holds when its parent is resolved becomes independent at once
-(ESCALATED); so does one of which it is unknown. Where the child has alerts of its own, both are RECLASSIFIED: nothing
-new is to be sent.
+(`Holds.explained_by`). Children send no alerts, unless their rule says so (`Rule.alerts_as_child`), and never under one
+about all members (`_OF_MEMBERS`). An incident that opened up to `ADOPTED_WITHIN` before its parent becomes its child
+with a transition (DEESCALATED). A parent that is clear and only waits to be resolved (`Rule.clear_after`) gets no new
+child; its children have that long to recover, and at least `RECOVERS_WITHIN`. A child that still holds when its parent
+is resolved becomes independent at once (ESCALATED); so does one of which it is unknown. Where the child has alerts of
+its own, both are RECLASSIFIED: nothing new is to be sent.
 
 Where it usually comes and goes (`Rule.is_lasting`), an incident that comes back stays open until `RETURNS_WITHIN` after
 the former one was opened: a person sees at most two in that time.
@@ -37,6 +37,9 @@ _NOTHING_OPENS = ("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WR
 """Sub-causes of sources that explain nothing: rules that need such a source are suspended, so nothing opens."""
 _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP", BROKER_NAME_SHARED, PROXY_UNREACHABLE)
 """Codes that explain every incident of a queue, not only those whose rules name them."""
+_OF_MEMBERS = ("CID_VIEW_SPLIT", "SUBSCRIPTION_INCONSISTENT")
+"""Codes about all members of a group, as severe as what they explain: they and many queues are one alert, also of rules
+whose incidents have alerts of their own under others."""
 ADOPTED_WITHIN = 60_000
 """An incident that opened at most this long before its cause becomes a child of the cause; milliseconds."""
 SEEN_LATE: Mapping[str, int] = {COLLISION: 180_000, "QUEUE_UNASSIGNED": 120_000}
@@ -255,7 +258,8 @@ def _parent_codes(rule: Rule[StepT, Subject], queue: MessageQueue | None) -> tup
 
 def _set_parent(rule: Rule[StepT, Subject], incident: IncidentState, parent: IncidentState | None) -> None:
     incident.parent = parent.incident_id if parent is not None else None
-    own_alerts = rule.alerts_as_child and parent is not None and parent.code not in _parent_codes(rule, incident.queue)
+    absorbing = (*_parent_codes(rule, incident.queue), *_OF_MEMBERS)
+    own_alerts = rule.alerts_as_child and parent is not None and parent.code not in absorbing
     incident.absorbed = parent is not None and not own_alerts
 
 

@@ -133,7 +133,8 @@ class Rule(Generic[StepT, Subject]):
     absorbed_by: tuple[str, ...] = ()
     """Codes of parents: while one is open on the same queue, broker or group, an incident of this rule is its child."""
     alerts_as_child: bool = False
-    """True if its incidents have alerts of their own under a parent that the verdict names (`Holds.explained_by`)."""
+    """True if its incidents have alerts of their own under a parent that the verdict names (`Holds.explained_by`), but
+    for those about all members (`lifecycle`)."""
 
     is_lasting: bool = False
     """True if an incident that comes back soon stays open for a while (`lifecycle.RETURNS_WITHIN`)."""
