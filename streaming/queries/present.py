@@ -61,7 +61,7 @@ class Heard(NamedTuple):
     stale_after: int = STALE_AFTER
     silent_after: int = UNHEARD_AFTER
     by_sources: bool = True
-    """Whether sources were heard; otherwise only the state of groups was, which is written every few minutes."""
+    """True if sources were heard; otherwise only the state of groups was, which is written every few minutes."""
 
     @property
     def age_ms(self) -> int:
@@ -215,7 +215,7 @@ class Freshness(NamedTuple):
     last: int
     """The time of the newest telemetry of its cluster, or of it if it is silent; epoch milliseconds."""
     is_outdated: bool
-    """Whether its cluster's sources were not heard lately, so that no lag is known."""
+    """True if its cluster's sources were not heard lately, so that no lag is known."""
 
     def health(self, reported: Health) -> tuple[Health, str] | None:
         """Return the health of a group, and the reason, if it is not the reported one; None: it is.

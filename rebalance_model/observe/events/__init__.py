@@ -292,8 +292,8 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
     """The number of records of popped messages that the broker has not checked yet (GET_CONSUME_STATS of
     CID_RMQ_SYS_REVIVE_GROUP); absent: not reported, or it has no such records."""
     revive_late: Natural | None = None
-    """How late it is at most with the next one, by when it stored the last one that it has checked; milliseconds.
-    Absent: not reported."""
+    """The time by which it is late with the next one at most, by when it stored the last one that it has checked;
+    milliseconds. Absent: not reported."""
     delay_levels: tuple[DelayLevel, ...] | None = None
     """The delay levels in which messages wait; absent: not reported."""
     timer_behind: Natural = 0

@@ -45,9 +45,6 @@ _NOT_ONLINE = "not online"
 """The broker's remark if it does not know the client (AdminBrokerProcessor.callConsumer). With another remark the same
 code means that it could not reach the client on the chosen channel. A broker that restarts may keep a channel that was
 closed while it registered; that lasts for 120 s, though the client works on another channel."""
-_WITHOUT_COUNTS = ("GO",)
-"""Languages (LanguageCode) whose clients show 0 for any number of cached messages, as rocketmq-client-go up to 2.1.2:
-it is unknown."""
 
 
 def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:

@@ -140,7 +140,7 @@ class OldestOffset(msgspec.Struct, array_like=True):
     deleted_at: int = 0
     """When the last one was seen; epoch milliseconds. 0: none was."""
     was_read: bool = False
-    """Whether everything up to the oldest message was read, by an answer before."""
+    """True if everything up to the oldest message was read, by an answer before."""
 
 
 class QueueState(msgspec.Struct, array_like=True):
