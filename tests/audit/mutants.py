@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import unwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from streaming.queries import clients
 from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
-from streaming.tables import table
+from streaming.tables import catalog, reader, table
 from tests.audit.answers import Api
 from tests.support.served import answering
 
@@ -74,14 +75,14 @@ def _refused_commits(patch: pytest.MonkeyPatch) -> None:
 
 def _in_sql(was: str, becomes: str) -> Callable[[pytest.MonkeyPatch], None]:
     def put_in(patch: pytest.MonkeyPatch) -> None:
-        defined = table.definitions
-
-        def changed(words):
-            for one in defined(words):
-                assert one.name != SQL or was in one.sql
-                yield one._replace(sql=one.sql.replace(was, becomes)) if one.name == SQL else one
-
-        patch.setattr(table, "definitions", changed)
+        known = catalog.in_duckdb()
+        assert was in known[SQL].sql
+        changed = known | {SQL: known[SQL]._replace(sql=known[SQL].sql.replace(was, becomes))}
+        uncached = unwrap(catalog.expanded)
+        for place in (catalog, table):
+            patch.setattr(place, "in_duckdb", lambda: changed)
+        for place in (catalog, reader):
+            patch.setattr(place, "expanded", uncached)
 
     return put_in
 
