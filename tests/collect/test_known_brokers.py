@@ -1,8 +1,8 @@
-"""Brokers that a name server no longer lists, or lists at another address: which are polled, and for how long."""
+"""Brokers: which address and replica of one is polled, and for how long after a name server has listed it last."""
 
 import pytest
 
-from rebalance_model.observe.events import UNREACHABLE, BrokerStatus, ConsumerConnection, Tick
+from rebalance_model.observe.events import UNREACHABLE, BrokerStatus, ConsumerConnection, ConsumerRunningInfo, Tick
 from streaming.base.limits import BROKER_FORGOTTEN_MS
 from streaming.collect.client import RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
@@ -219,3 +219,35 @@ def test_of_two_brokers_of_one_name_it_is_said_first_which_answers():
     kinds = of_kinds(polled(cluster, talk))
     last = kinds[kinds.index(Tick) + 1 :]
     assert last[:2] == [BrokerStatus, BrokerStatus]
+
+
+def test_a_slave_is_asked_for_what_needs_no_master_until_that_is_back():
+    cluster = ScriptedCluster()
+
+    async def talk(poller):
+        await poller.round()
+        cluster.listed = [A._replace(address="h:9", broker_id=1, is_master=False)]
+        cluster.failures = {("broker_status", "broker-a"): RpcFailedError(UNREACHABLE, "away")}
+        await poller.round()  # learns of it
+        await poller.round()
+        cluster.listed, cluster.failures = [A], {}
+        await poller.round()
+        await poller.round()
+
+    events = [event for event in polled(cluster, talk) if event.broker]
+    asked = [(event.broker_id, event.error is None) for event in events if isinstance(event, BrokerStatus)]
+    assert asked == [(0, True), (0, False), (0, False), (0, True), (0, True)]
+    assert [event.broker_id for event in events if isinstance(event, ConsumerConnection)] == [0, 0, 1, 1, 0]
+    assert {event.broker_id for event in events if isinstance(event, ConsumerRunningInfo)} == {0, 1}
+
+
+def test_a_slave_that_acts_as_master_is_asked_for_everything():
+    cluster = ScriptedCluster(brokers=[A._replace(broker_id=2)])
+    assert {event.broker_id for event in polled(cluster) if event.broker} == {2}
+
+
+def test_a_broker_whose_master_was_never_known_is_unreachable():
+    events = polled(ScriptedCluster(brokers=[A._replace(broker_id=1, is_master=False)]))
+    (status,) = (event for event in events if isinstance(event, BrokerStatus))
+    assert (status.broker_id, status.error.code) == (0, UNREACHABLE)
+    assert len([event for event in events if isinstance(event, ConsumerRunningInfo)]) == 2

@@ -370,38 +370,6 @@ def test_ticks_name_every_cluster():
     assert ticks == [("C", False), ("D", False), ("C", True), ("D", True)]
 
 
-def test_a_slave_is_asked_for_what_needs_no_master_until_that_is_back():
-    cluster = ScriptedCluster()
-
-    async def talk(poller):
-        await poller.round()
-        cluster.listed = [A._replace(address="h:9", broker_id=1, is_master=False)]
-        cluster.failures = {("broker_status", "broker-a"): RpcFailedError(UNREACHABLE, "away")}
-        await poller.round()  # learns of it
-        await poller.round()
-        cluster.listed, cluster.failures = [A], {}
-        await poller.round()
-        await poller.round()
-
-    events = [event for event in polled(cluster, talk) if event.broker]
-    asked = [(event.broker_id, event.error is None) for event in events if isinstance(event, BrokerStatus)]
-    assert asked == [(0, True), (0, False), (0, False), (0, True), (0, True)]
-    assert [event.broker_id for event in events if isinstance(event, ConsumerConnection)] == [0, 0, 1, 1, 0]
-    assert {event.broker_id for event in events if isinstance(event, ConsumerRunningInfo)} == {0, 1}
-
-
-def test_a_slave_that_acts_as_master_is_asked_for_everything():
-    cluster = ScriptedCluster(brokers=[A._replace(broker_id=2)])
-    assert {event.broker_id for event in polled(cluster) if event.broker} == {2}
-
-
-def test_a_broker_whose_master_was_never_known_is_unreachable():
-    events = polled(ScriptedCluster(brokers=[A._replace(broker_id=1, is_master=False)]))
-    (status,) = (event for event in events if isinstance(event, BrokerStatus))
-    assert (status.broker_id, status.error.code) == (0, UNREACHABLE)
-    assert len([event for event in events if isinstance(event, ConsumerRunningInfo)]) == 2
-
-
 def test_a_cluster_of_a_known_name_is_not_polled_twice():
     claims, clusters = Claims(), (ScriptedCluster(), ScriptedCluster(brokers=(A, ListedBroker("D", "broker-d", "h:3"))))
 
