@@ -119,8 +119,8 @@ class Unreported(NamedTuple):
     language: str
     """As brokers list it (LanguageCode)."""
     versions: str
-    """The first characters of its versions, as its answer has them (PROP_CLIENT_VERSION); empty: all. The number in a broker's list
-    is the same for all releases of a client that is not Java."""
+    """The first characters of its versions, as its answer has them (PROP_CLIENT_VERSION); empty: all. The number in a
+    broker's list is the same for all releases of a client that is not Java."""
     parts: tuple[Reported, ...]
 
 
