@@ -174,11 +174,11 @@ def read_group(model: ReadModel, group_at: GroupAt) -> Group:
 
 def last_group_state(model: ReadModel, group_at: GroupAt) -> LastGroupState:
     """Return the last reported attributes of a group, without reading its queues and incidents."""
-    [row] = model.rows(_SQL["last_state"], group_at._asdict())
-    last = row.pop("time")
+    [row] = model.rows_once(_SQL["last_state"], group_at._asdict())
+    last, columns = row["time"], {name: row[name] for name in LastGroupState._fields if name in row}
     freshness = SilenceByCluster(model, group_at.at, [(group_at.cluster, last)]).of(group_at.cluster, last)
     return LastGroupState(
-        **row | {"coverage": TelemetryCoverage.model_validate_json(row["coverage"]), "freshness": freshness}
+        **columns | {"coverage": TelemetryCoverage.model_validate_json(row["coverage"]), "freshness": freshness}
     )
 
 

@@ -39,28 +39,47 @@ from streaming.tables.reader import ReadModel, Row
 _IMPACT = with_parts(statements_of(__name__)["impact"], owned_queues=OWNED_QUEUES)
 
 
-def impact_of(model: ReadModel, incident: Incident) -> Impact | None:
+def impact_of(model: ReadModel, incident: Incident, queue: Queue | None) -> Impact | None:
     """Return the messages that wait in the queues of an incident; None if it is resolved or no queue is known.
 
     Its queues are the one that it is about, or those that its client has, or those of its broker, or of its group.
+
+    Args:
+        model: the tables.
+        incident: the incident.
+        queue: the queue that it is about, if it is open.
     """
-    if incident.resolved_at is not None:
+    if queue is not None:
+        return _impact_of_queue(queue)
+    if incident.resolved_at is not None or incident.queue_id is not None:
         return None
     everything = {
-        "cluster": incident.cluster, "group": incident.group, "topic": incident.topic, "broker": incident.broker,
-        "queue_id": incident.queue_id, "client": None, "instant": INT64_MAX, "now": present(model, None),
+        "cluster": incident.cluster, "group": incident.group, "broker": None, "client": None, "instant": INT64_MAX,
+        "now": present(model, None),
     }  # fmt: skip
-    if incident.queue_id is not None:
-        return _impact(model, everything)
     # A client that has no queue, a collector and a rebalance have no queues of their own: those of the group count.
     narrower = ({"client": incident.subject}, {"broker": incident.subject}) if incident.subject else ()
-    found = (_impact(model, everything | {"broker": None} | part) for part in (*narrower, {}))
+    found = (_impact(model, everything | part) for part in (*narrower, {}))
     return next((one for one in found if one is not None), None)
 
 
 def _impact(model: ReadModel, parameters: Mapping[str, object]) -> Impact | None:
     [row] = model.rows(_IMPACT, parameters)
     return Impact(**row) if row["queues"] else None
+
+
+def _impact_of_queue(queue: Queue) -> Impact:
+    is_known = queue.lag is not None and not queue.lag_is_stale
+    waits = queue.waiting_ms is not None and not queue.waiting_is_stale
+    return Impact(
+        queues=1,
+        lag=queue.lag if is_known else None,
+        lag_is_at_least=is_known and queue.lag_is_at_least,
+        lag_unknown=int(not is_known),
+        lag_time=queue.lag_time if is_known else None,
+        waiting_ms=queue.waiting_ms if waits else None,
+        waiting_is_at_most=waits and queue.waiting_is_at_most,
+    )
 
 
 def waiting_text(impact: Impact) -> str:
@@ -116,6 +135,7 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     summary = next((one for one in beside if one.incident_id == asked.incident_id), asked)
     known = {one.incident_id for one in children}
     children += [one for one in beside if one.parent == asked.incident_id and one.incident_id not in known]
+    queue = _queue_now(model, summary)
     detail = IncidentDetail(
         incident=summary.model_copy(update={"consequences": len(children)}),
         as_of=present(model, None),
@@ -123,9 +143,9 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
         life=_with_closings(model, summary, tuple(_transitions(life))),
         absorbed=tuple(children),
         cause_event=_event(model, life[0]["cause"], life[0]["time"]),
-        queue=_queue_now(model, summary),
+        queue=queue,
         stacks=_stacks(model, summary),
-        impact=impact_of(model, summary),
+        impact=impact_of(model, summary, queue),
         notifications=notifications_of(model, summary.incident_id),
         acknowledged=acknowledgement_of(model, summary.incident_id),
         silences=silences_of(model, summary, now_ms()) if summary.resolved_at is None else (),

@@ -50,9 +50,5 @@ FROM (
         AND p.queue_id = t.queue_id
     WHERE t.cluster = $cluster AND ($group = '' OR t.group = $group)
         AND ($broker IS NULL OR t.broker = $broker)
-        AND ($client IS NULL OR t.owner = $client)
-        AND CASE
-            WHEN $queue_id IS NULL THEN NOT starts_with(t.topic, '%RETRY%')
-            ELSE t.topic = $topic AND t.queue_id = $queue_id
-        END
+        AND ($client IS NULL OR t.owner = $client) AND NOT starts_with(t.topic, '%RETRY%')
 ) q
