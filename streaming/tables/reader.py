@@ -103,8 +103,8 @@ class ReadModel(Closable):
         for table in self._lacking:
             self._database.execute(f"CREATE VIEW {table} AS {select(table, Path(), [])}")
         self._defining = threading.Lock()
-        self._defined: frozenset[str] = frozenset(TABLES)
-        """The tables, and the views and functions that a user's query has needed; all of them take 0.15 s."""
+        self._names: frozenset[str] = frozenset(TABLES)
+        """The tables, and the views and functions that a query has needed; all of them take 0.15 s."""
         self._database.execute(f"SET max_temp_directory_size = '{SPILL_BYTES // 10**9}GB'")
         self._database.execute("SET GLOBAL TimeZone = 'UTC'")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
@@ -173,7 +173,9 @@ class ReadModel(Closable):
         return SqlRows(found.slice(0, limit), cut=found.num_rows > limit)
 
     def sql(self, query: str, parameters: Parameters = ()) -> "pa.Table":
-        """Run one of the program's own queries, with ``?`` or ``$name`` for parameters; `ask` is for users' SQL.
+        """Run one of the program's own queries; `ask` is for users' SQL.
+
+        Its parameters are ``?``, ``$1`` or ``$name``; within a call ``$1`` or ``$name``.
 
         Times are timestamps here, and epoch milliseconds in `rows` and `scan`. A parameter that is epoch milliseconds
         is converted in the query: ``from_ms($since)``.
@@ -185,7 +187,7 @@ class ReadModel(Closable):
         self._show_for(names_in(query))
         with self._cursor(query) as cursor:
             # A relation binds the query once more, for a quarter of the time of a short answer.
-            return cursor.execute(expanded(query), parameters).to_arrow_table()
+            return cursor.execute(self._defined(cursor, query), parameters).to_arrow_table()
 
     def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
         """Run one of the program's own queries; return the rows as dictionaries, times as epoch milliseconds.
@@ -194,7 +196,8 @@ class ReadModel(Closable):
         """
         self._show_for(names_in(query))
         with self._cursor(query) as cursor:
-            cursor.execute(f"SELECT in_ms(COLUMNS(*)) FROM ({expanded(query)})", parameters)  # noqa: S608  ours
+            in_ms = f"SELECT in_ms(COLUMNS(*)) FROM ({self._defined(cursor, query)})"  # noqa: S608  ours
+            cursor.execute(in_ms, parameters)
             columns = [name for name, *_ in cursor.description or ()]
             return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
@@ -214,7 +217,8 @@ class ReadModel(Closable):
 
         self._show_for(names_in(query))
         with self._cursor(query) as cursor:
-            yield from map(in_epoch_ms, _relation(cursor, expanded(query), parameters).to_arrow_reader(_BATCH_ROWS))
+            rows = _relation(cursor, self._defined(cursor, query), parameters)
+            yield from map(in_epoch_ms, rows.to_arrow_reader(_BATCH_ROWS))
 
     def span(self, table: str) -> tuple[int, int] | None:
         """Return the earliest and the latest ``time`` of a table's rows, epoch milliseconds; None if it is empty.
@@ -258,13 +262,23 @@ class ReadModel(Closable):
                 raise
             raise KeyboardInterrupt from None
 
+    def _defined(self, cursor: duckdb.DuckDBPyConnection, query: str) -> str:
+        """Return one of the program's own queries as it takes the least time.
+
+        For one answer that is without definitions; for a model that is refreshed with them, which are parsed once.
+        """
+        if not self._keeps:
+            return expanded(query)
+        self._define(cursor, names_in(query))
+        return query
+
     def _define(self, cursor: duckdb.DuckDBPyConnection, names: frozenset[str]) -> None:
         """Define those of the views and functions that are not defined yet."""
-        if names <= self._defined:
+        if names <= self._names:
             return
         with self._defining:
-            define(cursor, names - self._defined)
-            self._defined |= names
+            define(cursor, names - self._names)
+            self._names |= names
 
     def _define_tables(self) -> None:
         """Define the tables that no query has needed yet, as empty ones."""
