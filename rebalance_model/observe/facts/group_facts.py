@@ -3,17 +3,78 @@
 Facts are frozen: what they were made of may change only by `GroupStep.changed`, after which they are made again.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from rebalance_model.allocation.server_side import ALL_QUEUES
-from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
+from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo, SubscriptionData
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
-from rebalance_model.observe.facts.interests import Interests, of_member
+from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, GroupState, HookView
+from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, ClientView, GroupState, HookView
+
+TOPICS_MAX = 64
+"""At most this many topics of a member are kept and compared, the first ones by name."""
+_SHORT_CHARACTERS_MAX = 2_000
+Interest = tuple[str, frozenset[str]]
+"""The subscription of one topic: the kind of expression, and the tags, or the expression alone."""
+Interests: TypeAlias = dict[str, Interest]
+"""A member's subscriptions, by topic."""
+UNREADABLE: Interest = ("", frozenset())
+"""The subscription of a topic whose expression can't be read: it may be any."""
+
+
+def interests_of(client: ClientView) -> Interests:
+    """Return a member's subscriptions: by its last answer, or its last heartbeat that had any, whichever came later.
+
+    A heartbeat without subscriptions (registerConsumerWithoutSub) changes nothing: the former ones stay valid. Empty if
+    it has not reported any. Retry topics are left out.
+    """
+    later = client.subscriptions_observed_at >= client.asked_at_answer or not client.subscriptions
+    reported = client.heartbeat_subscriptions if later and client.heartbeat_subscriptions else client.subscriptions
+    characters = sum(len(s.topic) + len(s.sub_string or "") for s in reported)
+    return (_short_interests if characters <= _SHORT_CHARACTERS_MAX else _interests)(reported)
+
+
+def has_no_interests(client: ClientView) -> bool:
+    """Return whether the client has reported that it subscribes nothing.
+
+    An answer shows that only if it has shown twice how the client consumes: some clients answer with an empty body at
+    first, and later with everything.
+    """
+    if client.subscriptions or client.heartbeat_subscriptions:
+        return False
+    return client.subscriptions_observed_at > 0 or (client.declared > 1 and bool(client.consume_type))
+
+
+def _interests(reported: tuple[Subscription, ...]) -> Interests:
+    return {s.topic: _interest(s) for s in reported[:TOPICS_MAX] if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
+
+
+_short_interests = functools.lru_cache(maxsize=16_384)(_interests)
+"""Cached, since all members are compared whenever one joins or leaves; long ones would fill gigabytes."""
+
+
+def interest_at_broker(subscription: SubscriptionData) -> Interest:
+    """Return by what a broker filters a topic."""
+    return _parsed(subscription.expression_type, subscription.sub_string) if subscription.sub_string else UNREADABLE
+
+
+def _interest(subscription: Subscription) -> Interest:
+    if subscription.sub_string is None:
+        return UNREADABLE
+    return _parsed(subscription.expression_type, subscription.sub_string)
+
+
+def _parsed(expression_type: str, sub_string: str) -> Interest:
+    kind, text = expression_type or "TAG", sub_string.strip()
+    if kind != "TAG":
+        return kind, frozenset((text,))
+    return kind, frozenset(tag.strip() for tag in text.split("||") if tag.strip()) or frozenset("*")
+
 
 SHARED_BY_MAX = 64
 """At most this many of the clients that pop a queue are named."""
@@ -173,7 +234,7 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     def interests(self) -> dict[str, Interests]:
         """Return by member what it subscribes."""
         clients = self.state.clients
-        return {member: of_member(clients[member]) for member in self.state.members}
+        return {member: interests_of(clients[member]) for member in self.state.members}
 
     @fact
     def strategies(self) -> frozenset[str]:

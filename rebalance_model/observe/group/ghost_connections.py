@@ -21,8 +21,7 @@ from rebalance_model.broker.consumer_group_info import SubscriptionData
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.entities import MessageQueue, java_order, queue_order
 from rebalance_model.observe.events import Subscription
-from rebalance_model.observe.facts.group_facts import list_view
-from rebalance_model.observe.facts.interests import TOPICS_MAX
+from rebalance_model.observe.facts.group_facts import TOPICS_MAX, list_view
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState, HookView, QueueState, RefusedHeartbeats
 from rebalance_model.observe.step import GroupStep

@@ -18,7 +18,7 @@ message alone soon comes seldom: what comes again and again is many, or such who
 """
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
-from rebalance_model.observe.facts.interests import of_member
+from rebalance_model.observe.facts.group_facts import interests_of
 from rebalance_model.observe.state import PULL, HookQueueView, ProcessQueueView, QueueState, Retries, Skipped
 from rebalance_model.observe.step import GroupStep
 
@@ -95,7 +95,7 @@ def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, process_queue
     if process_queue.cached_count == 0 and not process_queue.transaction_count:
         start = queue.pull_offset
     else:
-        interest = of_member(client).get(mq.topic)
+        interest = interests_of(client).get(mq.topic)
         start = process_queue.first_offset or 0 if interest == _EVERYTHING else 0
     if start > 0:
         _record(step, mq, Skipped(0, start, step.now))

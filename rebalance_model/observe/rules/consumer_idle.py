@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
-from rebalance_model.observe.facts.interests import of_member
+from rebalance_model.observe.facts.group_facts import interests_of
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.step import GroupStep
 
@@ -52,7 +52,7 @@ def _topics(step: GroupStep) -> Collection[str]:
     state, info = step.state, step.facts.info
     topics = [t for t in info.subscription_table if not t.startswith(RETRY_TOPIC_PREFIX)] if info is not None else []
     known = (client for member in state.members if (client := state.clients.get(member)) is not None)
-    of_all = topics or {topic: None for client in known for topic in of_member(client)}
+    of_all = topics or {topic: None for client in known for topic in interests_of(client)}
     return of_all if not (popped := step.facts.popped) else [topic for topic in of_all if topic not in popped]
 
 

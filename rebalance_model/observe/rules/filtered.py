@@ -20,7 +20,7 @@ commit that does not advance shows nothing. What does:
 - A broker's hook sees the pulls. A lite-pull client whose application hangs pulls until its cache is full.
 """
 
-from rebalance_model.observe.facts.interests import at_broker
+from rebalance_model.observe.facts.group_facts import interest_at_broker
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors
@@ -116,7 +116,7 @@ def _has_filter(step: GroupStep, q: QueueFacts) -> bool:
     if client_id is not None:
         interest = step.facts.interests.get(client_id, {}).get(q.mq.topic)
     elif step.facts.is_mute and info is not None and q.mq.topic in info.subscription_table:
-        interest = at_broker(info.subscription_table[q.mq.topic])
+        interest = interest_at_broker(info.subscription_table[q.mq.topic])
     else:
         interest = None
     return interest is not None and interest[1] != _EVERYTHING

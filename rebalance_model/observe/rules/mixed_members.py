@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from rebalance_model.entities import java_order
-from rebalance_model.observe.facts.interests import are_none, of_member
+from rebalance_model.observe.facts.group_facts import has_no_interests, interests_of
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Severity, Verdict
 from rebalance_model.observe.state import ClientView, GroupState
 from rebalance_model.observe.step import GroupStep
@@ -41,7 +41,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
         "differing_count": len(differing),
         "message_models": _counted(client.message_model for client in clients.values()),
         "consume_types": _counted(client.consume_type for client in clients.values()),
-        "without_subscriptions": sum(map(are_none, clients.values())),
+        "without_subscriptions": sum(map(has_no_interests, clients.values())),
     }
 
 
@@ -54,7 +54,7 @@ def _has_another_model(state: GroupState, client: ClientView) -> bool:
 
 
 def _subscribes_nothing(state: GroupState, client: ClientView) -> bool:
-    return are_none(client) and any(of_member(one) for one in state.clients.values())
+    return has_no_interests(client) and any(interests_of(one) for one in state.clients.values())
 
 
 def _has_another_type(state: GroupState, client: ClientView) -> bool:

@@ -12,7 +12,7 @@ filters by an expression that no member declares any more (BROKER_OUTDATED): mes
 
 from collections import Counter
 
-from rebalance_model.observe.facts.interests import UNREADABLE, Interest, Interests, at_broker
+from rebalance_model.observe.facts.group_facts import UNREADABLE, Interest, Interests, interest_at_broker
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
@@ -74,7 +74,7 @@ def _outdated(step: GroupStep, declared: dict[str, Interest]) -> Evidence | None
     """Return the first topic that a broker filters by something else than all members declare, and both."""
     for broker, view in sorted(step.state.views.items()):
         for topic, data in view.info.subscription_table.items() if not view.failing else ():
-            here, interest = at_broker(data), declared.get(topic)
+            here, interest = interest_at_broker(data), declared.get(topic)
             if interest is not None and here is not UNREADABLE and here != interest:
                 return {
                     "topic": topic,

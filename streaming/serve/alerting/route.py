@@ -8,8 +8,7 @@ import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.queries.health import SEVERITY
-from streaming.serve.alerting.config import AlertRoute, AlertsConfig
-from streaming.serve.alerting.schedule import written_days
+from streaming.serve.alerting.config import AlertRoute, AlertsConfig, written_days
 
 
 class Target(NamedTuple):

@@ -3,7 +3,7 @@
 import tracemalloc
 
 from rebalance_model.observe.events import Subscription
-from rebalance_model.observe.facts.interests import of_member
+from rebalance_model.observe.facts.group_facts import interests_of
 from rebalance_model.observe.state import ClientView
 
 LONG = 100_000
@@ -18,7 +18,7 @@ def test_long_subscriptions_are_compared_but_not_kept():
     members = [member(f"{number:0{LONG}}") for number in range(MEMBERS)]
     tracemalloc.start()
     try:
-        assert all(len(of_member(one)["Orders"][1]) == 1 for one in members)
+        assert all(len(interests_of(one)["Orders"][1]) == 1 for one in members)
         members.clear()
         kept, _ = tracemalloc.get_traced_memory()
     finally:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.serve.alerting.schedule import DAYS, Schedule, Times, days, times
+from streaming.serve.alerting.config import DAYS, Schedule, Times, days, times
 
 QUARTER = 15 * 60_000
 
