@@ -179,6 +179,27 @@ def test_one_heartbeat_is_reported_for_a_limited_number_of_groups(jvm, tmp_path)
     assert losses(found) == {"too many groups in a heartbeat": 3}
 
 
+def test_a_reset_of_offsets_names_the_tool_and_the_queues(jvm, tmp_path):
+    """A 4.9 tool names no queue; all of the topic's are meant, as with -1."""
+    jvm.start(spool=str(tmp_path))
+    asked = {"group": "g", "topic": "Orders", "timestamp": 1_795_255_680_000, "isForce": "true"}
+    for queue_id, answer in ((None, 0), (-1, 0), (3, 0), (-1, 16)):
+        fields = asked if queue_id is None else asked | {"queueId": queue_id}
+        jvm.call(code=hooked.RESET_OFFSET, fields=fields, answer=answer)
+    jvm.call(code=hooked.RESET_OFFSET, fields=asked | {"queueId": -2}, answer=0)
+    await_a_tick(tmp_path)
+    hook_events = after_a_tick(tmp_path)
+    resets = of_kind(hook_events, events.InvokeBrokerToResetOffset)
+    assert [(one.topic, one.queue_id, one.code) for one in resets] == [
+        ("Orders", -1, 0),
+        ("Orders", -1, 0),
+        ("Orders", 3, 0),
+        ("Orders", -1, 16),
+    ]
+    assert {one.channel for one in resets} == {one.channel for one in resets} - {""}
+    assert losses(hook_events) == {"unreadable request": 1}
+
+
 def test_a_refused_heartbeat_begins_no_sequence(jvm, tmp_path):
     """A client without permission could use up the sequences with invented groups."""
     jvm.start(spool=str(tmp_path))

@@ -8,6 +8,7 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    InvokeBrokerToResetOffset,
     PullMessage,
     QueryConsumerOffset,
     UpdateConsumerOffset,
@@ -153,6 +154,44 @@ def test_the_tool_that_moved_the_offset_is_named(source):
     assert said(conclusions) == ("JUMPED", 66, "Java@broker-a:0,1,2,3")
     [opened] = conclusions.transitions(CODE)
     assert json.loads(opened.evidence)["moved_by"] == "127.0.0.9:4711"
+
+
+def asked_for(name, source, of_topic, at, **fields):
+    """Return a case with a tool's request to the broker to reset the group's offsets, at a time."""
+    events = events_of(name, source)
+    hook = next(one for one in events if isinstance(one, PullMessage) and one.topic == of_topic)
+    given = {
+        "channel": "127.0.0.9:4712",
+        "topic": of_topic,
+        "queue_id": -1,
+        "seq": 1,
+        "time": events[0].time + at * 1000,
+    }
+    common = {one: getattr(hook, one) for one in ("cluster", "broker", "source", "source_id", "group")}
+    return concluded_of(numbered([*events, InvokeBrokerToResetOffset(**common | given | fields)]))
+
+
+@pytest.mark.parametrize("source", ["hook", "both"])
+@pytest.mark.parametrize(
+    ("fields", "by"),
+    [({}, "127.0.0.9:4712"), ({"code": 16}, None), ({"topic": "Other"}, None), ({"queue_id": 7}, None)],
+)
+def test_the_tool_that_asked_the_broker_for_a_reset_is_named(source, fields, by):
+    """The broker moves the offsets itself: no commit shows it."""
+    conclusions = asked_for(RESET, source, "Java", MOVED, **fields)
+    assert said(conclusions) == ("JUMPED", 66, "Java@broker-a:0,1,2,3")
+    [opened] = conclusions.transitions(CODE)
+    assert json.loads(opened.evidence)["moved_by"] == by
+
+
+def test_pulls_that_are_moved_after_a_reset_have_not_expired():
+    """A broker that resets offsets itself answers pulls as if their messages were gone (21)."""
+    before = concluded(EXPIRED, "hook")
+    [opened, *_] = before.transitions(CODE)
+    assert (opened.sub_cause, json.loads(opened.evidence)["moved_by"]) == ("EXPIRED", None)
+    moved = asked_for(EXPIRED, "hook", said(before)[2].partition("@")[0], round(before.seconds(opened)) - 60)
+    [opened, *_] = moved.transitions(CODE)
+    assert (opened.sub_cause, json.loads(opened.evidence)["moved_by"]) == ("JUMPED", "127.0.0.9:4712")
 
 
 def test_by_hook_a_client_that_begins_at_the_last_commit_skips_nothing():

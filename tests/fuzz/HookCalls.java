@@ -19,11 +19,11 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  */
 public final class HookCalls {
     private static final int BURST = 500;
-    private static final int[] CODES = {10, 11, 14, 15, 28, 34, 35, 38, 41, 42, 310, 320, 361, 0, -1, 1 << 30, 200050,
+    private static final int[] CODES = {10, 11, 14, 15, 28, 34, 35, 38, 41, 42, 222, 310, 320, 361, 0, -1, 1 << 30, 200050,
         200051, 200053, 200151};
     private static final String[] NAMES = {"consumerGroup", "topic", "queueId", "queueOffset", "sysFlag",
         "commitOffset", "clientID", "rebalanceWatchCollector", "rebalanceWatchAsked", "properties", "a", "b", "e", "i", "offset",
-        "extraInfo", "invisibleTime", "pollTime", "order", "exp", "liteTopic"};
+        "extraInfo", "invisibleTime", "pollTime", "order", "exp", "liteTopic", "group"};
     private static final String[] VALUES = {"g", "Orders", "0", "3", "12", "A@1", "1795255680000", "poll-1@1",
         "%RETRY%g", "0 1700000000000 20000 999 1 b 0 3", "0 1700000000000 20000", "0 0 0 0 0 b", "KEYS\u0001x\u0002WAIT\u0001true\u0002", "", " ", "-1", "-2", "2147483648", "9223372036854775807",
         "9223372036854775808", "-9223372036854775808", "99999999999999999999999", "0x10", "1e3", "NaN", "null", "true",
@@ -150,7 +150,7 @@ public final class HookCalls {
     private static HashMap<String, String> fields(Random random) {
         HashMap<String, String> fields = new HashMap<>();
         String[] good = {"g", "Orders", "0", "12", "1", "12", "A@1", "poll-1@1", "1795255680000", "", "g", "Orders",
-            "0", "x", "3", "0 1700000000000 20000 1 0 b 0 3", "20000", "15000", "false", "*", ""};
+            "0", "x", "3", "0 1700000000000 20000 1 0 b 0 3", "20000", "15000", "false", "*", "", "g"};
         for (int i = 0; i < NAMES.length; i++) {
             if (random.nextInt(12) != 0) {
                 fields.put(NAMES[i], random.nextInt(8) == 0 ? VALUES[random.nextInt(VALUES.length)] : good[i]);

@@ -78,6 +78,7 @@ KINDS_OF_G1 = {
     "LockBatchMq": 2,
     "QueryConsumerOffset": 1,
     "UpdateConsumerOffset": 1,
+    "InvokeBrokerToResetOffset": 1,
     "UnlockBatchMq": 1,
     "UnregisterClient": 1,
 }
@@ -96,6 +97,8 @@ def ask_everything(address):
         client.ask(hooked.QUERY_OFFSET, {"consumerGroup": "g1", "topic": "Orders", "queueId": 1})
         client.send_oneway(hooked.UPDATE_OFFSET, hooked.commit("g1", 1, 12))
         client.ask(hooked.UPDATE_OFFSET, hooked.commit("nobody", 1, 12))
+        reset = {"group": "g1", "topic": "Orders", "queueId": -1, "timestamp": begin, "isForce": True}
+        client.ask(hooked.RESET_OFFSET, reset)
         client.send_oneway(hooked.UNLOCK, body=hooked.locks(CLIENT, "g1", 0))
         client.ask(hooked.UNREGISTER_CLIENT, {"clientID": CLIENT, "producerGroup": "makers"})
         client.ask(hooked.UNREGISTER_CLIENT, {"clientID": CLIENT, "consumerGroup": "g1"})
@@ -128,6 +131,8 @@ def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, e
     assert set(lock.requested) == set(lock.granted)
     assert {queue.queue_id for queue in lock.granted} == {0, 1}
     assert by_kind[events.UpdateConsumerOffset].offset == 12
+    reset = by_kind[events.InvokeBrokerToResetOffset]
+    assert (reset.topic, reset.queue_id, reset.code) == ("Orders", -1, 0)
     assert by_kind[events.QueryConsumerOffset].code == 22  # QUERY_NOT_FOUND: no offset is stored
     (refused,) = [event for event in of_group(hook_events, "g1") if event.channel == others]
     assert [queue.queue_id for queue in refused.granted] == [2]

@@ -4,6 +4,7 @@ import pytest
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.events import InvokeBrokerToResetOffset
 from rebalance_model.observe.state import HookQueueView
 from tests.support.commit_traces import concurrent, thawed
 from tests.support.hook_trace import A, HookTrace
@@ -76,6 +77,17 @@ def test_an_owner_that_goes_back_itself_was_reset(to, cause, severity):
     assert transitions_of(trace) == [(25, "OPENED", f"OFFSET_REGRESSION {cause}")]
     [opened] = [e for e in trace.effects if isinstance(e, IncidentTransition)]
     assert opened.severity == severity
+
+
+@pytest.mark.parametrize(("later", "by"), [(0, "x:1"), (700, None)])
+def test_the_tool_that_asked_for_a_reset_is_named(later, by):
+    """One of more than ten minutes before is not the reason: the queue was committed since."""
+    trace = ordered().commits(5, "a", 0, 20_000)
+    trace._emit(15, InvokeBrokerToResetOffset, channel="x:1", topic=TOPIC, queue_id=-1)
+    for at in range(30, later, 30):
+        trace.heart_beat(at, "a", "b").locks(at + 1, "a", 0).commits(at + 2, "a", 0, 20_000)
+    trace.commits(later + 20, "a", 0, 9_000).commits(later + 25, "a", 0, 9_000)
+    assert evidence(trace, "OFFSET_REGRESSION")[0].get("moved_by") == by
 
 
 def test_two_commits_of_a_client_out_of_order_are_a_near_miss():

@@ -104,6 +104,24 @@ class UpdateConsumerOffset(BrokerGroupEvent, frozen=True, gc=False, kw_only=True
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
+class InvokeBrokerToResetOffset(
+    BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="INVOKE_BROKER_TO_RESET_OFFSET"
+):
+    """A tool lets the broker move the group's offsets of a topic (INVOKE_BROKER_TO_RESET_OFFSET, 222).
+
+    From 5.0 on the broker moves them itself, and no commit is seen.
+    """
+
+    channel: Text
+    """The tool's address and port, as the broker sees them."""
+    code: Int32 = 0
+    """The broker's response code; 0: done."""
+    topic: Name
+    """The topic."""
+    queue_id: PoppedQueueId
+    """The number of the queue; -1: all of the topic's queues at this broker."""
+
+
 class QueryConsumerOffset(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
     """A client queries its offset (QUERY_CONSUMER_OFFSET, 14): it makes a process queue (computePullFromWhere).
 
@@ -313,6 +331,7 @@ HookEvent: TypeAlias = (
     | LockBatchMq
     | UnlockBatchMq
     | UpdateConsumerOffset
+    | InvokeBrokerToResetOffset
     | QueryConsumerOffset
     | PullMessage
     | GetConsumerListByGroup

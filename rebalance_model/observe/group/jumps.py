@@ -2,7 +2,8 @@
 
 EXPIRED: the store deletes messages by age (fileReservedTime) whether they were read or not. A client that asks for one
 that is gone is answered PULL_OFFSET_MOVED (21), drops the queue, commits the offset that the broker names
-(DefaultMQPushConsumerImpl, OFFSET_ILLEGAL), and takes it again. A broker that resets offsets itself answers the same.
+(DefaultMQPushConsumerImpl, OFFSET_ILLEGAL), and takes it again. A broker that resets offsets itself answers the same:
+it is a reset if the hook has seen a tool ask for one.
 
 JUMPED: the offset was moved. By a hook: a client that has queried the stored offset begins beyond every commit that was
 seen; or it commits beyond what it pulled, and takes the queue again (MQClientInstance.resetOffset). A commit beyond
@@ -13,10 +14,13 @@ WHILE_EMPTY: by polls, the commit of a group of push consumers advanced once whi
 member is listed again: commits that continue without one are those of clients that no broker lists.
 """
 
+import msgspec
+
+from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.events import OffsetInfo
+from rebalance_model.observe.events import InvokeBrokerToResetOffset, OffsetInfo
 from rebalance_model.observe.group import proxied
-from rebalance_model.observe.state import PUSH, HookQueueView, HookView, MovedOffset, QueueState, Skipped
+from rebalance_model.observe.state import PUSH, HookQueueView, HookView, MovedOffset, OffsetReset, QueueState, Skipped
 from rebalance_model.observe.step import GroupStep
 
 PULLED_WITHIN = 30_000
@@ -25,6 +29,32 @@ PAUSE = 5_000
 """A client that is to move its offset drops the queue, and commits ten seconds later; milliseconds."""
 BATCHES = 2
 """A client may have received this many batches since the last pull that is reported: an answer comes before it."""
+
+
+RESETS_MAX = 64
+"""The topics of which the last reset is kept."""
+RESET_WITHIN = 600_000
+"""A reset shows in commits within this time; milliseconds. Of a group that was stopped, when it commits again."""
+
+
+def note_reset(hook: HookView, event: InvokeBrokerToResetOffset) -> None:
+    """Record which tool lets the broker move offsets."""
+    if event.code != SUCCESS:
+        return
+    hook.resets.pop(event.topic, None)
+    hook.resets[event.topic] = OffsetReset(event.time, event.channel, event.queue_id)
+    if len(hook.resets) > RESETS_MAX:
+        del hook.resets[next(iter(hook.resets))]
+
+
+def reset_by(step: GroupStep, mq: MessageQueue) -> str:
+    """Return the channel of the tool that let the broker move the queue's offset lately; empty: none is known."""
+    hook, queue = step.hook_of(mq.broker), step.state.queues[mq]
+    reset = hook.resets.get(mq.topic) if hook is not None else None
+    if reset is None or reset.queue_id not in (-1, mq.queue_id):
+        return ""
+    committed_at = queue.hook_view.commit_time if queue.hook_view is not None else 0
+    return reset.channel if step.now - reset.at <= RESET_WITHIN or committed_at <= reset.at else ""
 
 
 def consumed_to(step: GroupStep, hook: HookView, client_id: str, hook_view: HookQueueView) -> int:
@@ -136,5 +166,8 @@ def _is_recorded(step: GroupStep, mq: MessageQueue, start: int) -> bool:
 def _record(step: GroupStep, mq: MessageQueue, skipped: Skipped) -> None:
     if mq.is_retry or mq.topic in step.facts.popped or skipped.start <= skipped.first:
         return
+    if not skipped.by and (tool := reset_by(step, mq)):
+        why = "JUMPED" if skipped.why == "EXPIRED" else skipped.why
+        skipped = msgspec.structs.replace(skipped, why=why, by=tool)
     step.state.queues[mq].skipped = skipped
     step.changed("SKIPPED")

@@ -27,6 +27,7 @@ from rebalance_model.observe.events import (
     GetConsumerListByGroup,
     HeartBeat,
     HookEvent,
+    InvokeBrokerToResetOffset,
     LockBatchMq,
     PopMessage,
     ProxyHeartBeat,
@@ -37,7 +38,7 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     source_of,
 )
-from rebalance_model.observe.group import ghost_connections, rebalances
+from rebalance_model.observe.group import ghost_connections, jumps, rebalances
 from rebalance_model.observe.group.ghost_connections import client_of_channel
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
@@ -302,6 +303,10 @@ def _commit(step: GroupStep, view: BrokerView, hook: HookView, event: UpdateCons
         commits.note_commit(step, mq, commits.Commit(event.offset, event.time, client_id, event.channel))
 
 
+def _reset(_: GroupStep, __: BrokerView, hook: HookView, event: InvokeBrokerToResetOffset) -> None:
+    jumps.note_reset(hook, event)
+
+
 _FOLDS: Mapping[type[HookEvent], Callable[[GroupStep, BrokerView, HookView, Never], None]] = {
     PullMessage: fold_pulls,
     UpdateConsumerOffset: _commit,
@@ -311,5 +316,6 @@ _FOLDS: Mapping[type[HookEvent], Callable[[GroupStep, BrokerView, HookView, Neve
     QueryConsumerOffset: offset_queries.fold_query,
     UnlockBatchMq: lock_requests.fold_unlock,
     UnregisterClient: member_calls.fold_unregistration,
+    InvokeBrokerToResetOffset: _reset,
 }
 """The function that folds each kind of call."""

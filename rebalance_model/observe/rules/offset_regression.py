@@ -11,6 +11,7 @@ again. NEWEST_FELL is open for `FALL_SHOWN_FOR`; ILLEGAL_OFFSET and BEYOND_END u
 """
 
 from rebalance_model.observe.facts.queue_facts import QueueFacts
+from rebalance_model.observe.group import jumps
 from rebalance_model.observe.group.ghost_connections import client_of_channel
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.hooks.commits import NEWEST_FELL
@@ -59,6 +60,8 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
             "worth_ms": fallen.consume_time_ms,
             "channel": fallen.channel,
         }
+    if (moved_by := jumps.reset_by(step, q.mq)) and (polled is not None or "fell_to" in fields):
+        fields["moved_by"] = moved_by
     if (newest := queue.newest_fall) is not None:
         fields |= {"newest_fell_from": newest.mark, "newest_fell_to": newest.to, "newest_fell_at": newest.at}
     if queue.beyond_since:
@@ -109,6 +112,7 @@ RULE = QueueRule(
         "messages": "messages",
         "worth_ms": "ms",
         "channel": "text",
+        "moved_by": "text",
         "newest_fell_from": "offset",
         "newest_fell_to": "offset",
         "newest_fell_at": "epoch_ms",

@@ -50,6 +50,17 @@ class SeldomHeartbeats(msgspec.Struct, array_like=True):
     last: int
 
 
+class OffsetReset(msgspec.Struct, array_like=True, frozen=True):
+    """A tool has let the broker move the group's offsets of a topic."""
+
+    at: int
+    """Epoch milliseconds."""
+    channel: str
+    """The tool's."""
+    queue_id: int
+    """-1: of all queues."""
+
+
 class HookView(msgspec.Struct, array_like=True):
     """The part of a broker's view that its hook adds."""
 
@@ -86,6 +97,8 @@ class HookView(msgspec.Struct, array_like=True):
     """Members that were dropped because no heartbeat came for long, and when the last one came."""
     seldom_heartbeats: dict[str, SeldomHeartbeats] = {}
     """The clients that it drops between two heartbeats, though they pull, by client id."""
+    resets: dict[str, OffsetReset] = {}
+    """The last reset of its offsets by a tool, by topic."""
 
 
 class BrokerView(msgspec.Struct, array_like=True):

@@ -15,7 +15,7 @@ from rebalance_model.observe.state import GroupState
 OF_NO_QUEUE = {
     *((kind, "broker") for kind in ("ProxyConnection", "ConsumerRunningInfo", "TopicRoute")),
     *((kind, "broker") for kind in ("Tick", "TelemetryLost", "ClockStep", "ProxyStatus")),
-    *((kind, "queue_id") for kind in ("PopMessage", "PopProcessQueueInfo")),
+    *((kind, "queue_id") for kind in ("PopMessage", "PopProcessQueueInfo", "InvokeBrokerToResetOffset")),
 }
 """Fields that may be looser, because they are part of no `MessageQueue`: of no broker, or of all queues of one."""
 Limits = dict[str, int]

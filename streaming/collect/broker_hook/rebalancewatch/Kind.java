@@ -12,6 +12,8 @@ enum Kind {
     GET_CONSUMER_LIST_BY_GROUP(38, "consumerGroup"),
     LOCK_BATCH_MQ(41),
     UNLOCK_BATCH_MQ(42),
+    /** A tool lets the broker move the offsets of a group; RESET_CONSUMER_CLIENT_OFFSET (220) goes to the clients. */
+    INVOKE_BROKER_TO_RESET_OFFSET(222, "group", "topic", "queueId"),
     POP_MESSAGE(200050, "consumerGroup", "topic", "queueId", "invisibleTime", "pollTime", "order", "exp"),
     ACK_MESSAGE(200051, "consumerGroup", "topic", "queueId", "offset", "extraInfo", "liteTopic"),
     CHANGE_MESSAGE_INVISIBLETIME(200053, "consumerGroup", "topic", "queueId", "offset", "extraInfo", "liteTopic",
@@ -54,6 +56,8 @@ enum Kind {
                 return LOCK_BATCH_MQ;
             case 42:
                 return UNLOCK_BATCH_MQ;
+            case 222:
+                return INVOKE_BROKER_TO_RESET_OFFSET;
             case 200050:
                 return POP_MESSAGE;
             case 200051:

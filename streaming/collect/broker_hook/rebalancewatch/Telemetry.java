@@ -143,6 +143,9 @@ final class Telemetry {
             case UNLOCK_BATCH_MQ:
                 locks(call);
                 break;
+            case INVOKE_BROKER_TO_RESET_OFFSET:
+                resetOffset(call);
+                break;
             case POP_MESSAGE:
                 pop(call);
                 break;
@@ -249,6 +252,14 @@ final class Telemetry {
                 json.field("broker_offset", newest);
             }
         }
+        end(call, group);
+    }
+
+    private void resetOffset(Call call) {
+        String group = Names.group(call.fields[0]);
+        String topic = Names.name(call.fields[1]);
+        long queueId = call.fields[2] == null ? -1 : within(-1, Integer.MAX_VALUE, call.fields[2]); // 4.9: all queues
+        begin(call, group).field("topic", topic).field("queue_id", queueId);
         end(call, group);
     }
 
