@@ -173,7 +173,7 @@ def test_a_message_without_further_attempts_is_a_dead_letter_incident(lab, colle
         events += collector.polled(tmp_path / "after.jsonl", rounds=1)
     finally:
         lab.cure("dead-letter")
-    of_group = _of(events, TopicStats, record.group)
+    of_group = [event for event in _of(events, TopicStats, record.group) if event.is_dead_letters]
     assert {event.topic for event in of_group} == {f"%DLQ%{record.group}"}
     assert {event.error for event in of_group} == {None}
     before, after = ([(row.mq.queue_id, row.max_offset) for row in event.queues] for event in of_group)
