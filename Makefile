@@ -40,18 +40,18 @@ test: $(READY) ## Run check and all tests in their short form, including real se
 costs: ## Run `make test`; fail if a folder or a test costs more than tests/support/costs.toml allows
 	$(MAKE) test HOLD=--hold-costs
 
-# After each change: two minutes, and one more for each further Python. No server, no Spark, no browser.
-quick: $(READY) check pythons ## Run check and the tests of the core, the rules, the field's reports and the documents: 2 minutes
+# After each change: two minutes. No server, no Spark, no browser.
+quick: $(READY) check ## Run check and the tests of the core, the rules, the field's reports and the documents: 2 minutes
 	$(BIN)/python -m pytest tests/core tests/rules tests/field tests/docs -m "not prove and not spark and not live" -q --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
 
 # Each further Python of 3.11 to 3.13 on the PATH has an environment of its own, without Spark, which one test needs.
-pythons: $(READY) ## Run the tests of the core by each other supported Python on the PATH (part of quick)
+pythons: $(READY) ## Run the tests of the core by each other supported Python on the PATH
 	@own=python$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	for python in python3.11 python3.12 python3.13; do \
 	test $$python != $$own && $$python -c 'import ensurepip' 2>/dev/null || continue; \
-	$(MAKE) --no-print-directory $(VENV)/$$python/.ready; \
+	$(MAKE) --no-print-directory $(VENV)/$$python/.ready || { echo "No environment for $$python: the core is not run by it."; continue; }; \
 	echo "The core by $$python:"; \
-	$(VENV)/$$python/bin/python -m pytest tests/core --ignore=tests/core/test_one_instant.py -m "not prove and not spark and not live" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder; done
+	$(VENV)/$$python/bin/python -m pytest tests/core --ignore=tests/core/test_one_instant.py -m "not prove and not spark and not live" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder || exit 1; done
 
 $(VENV)/python3.%/.ready: conf/constraints.txt
 	python3.$* -m venv $(@D)
