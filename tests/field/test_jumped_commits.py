@@ -156,6 +156,17 @@ def test_the_tool_that_moved_the_offset_is_named(source):
     assert json.loads(opened.evidence)["moved_by"] == "127.0.0.9:4711"
 
 
+@pytest.mark.parametrize("pulled", [True, False])
+def test_a_channel_that_pulls_is_that_of_a_client_and_no_tool_s(pulled):
+    """As one whose heartbeats the broker refuses (seed 101 of the detection)."""
+    events = events_of(RESET, "hook")
+    first = next(one for one in events if isinstance(one, PullMessage))
+    moves = [changed(one, time=events[0].time + MOVED * 1000) for one in by_a_tool(first)]
+    pull = changed(first, channel=moves[0].channel, topic="Other", time=moves[0].time, last_time=moves[0].time)
+    conclusions = concluded_of(numbered([*events, *moves, *([pull] if pulled else [])]))
+    assert bool(conclusions.transitions(CODE)) is not pulled
+
+
 def asked_for(name, source, of_topic, at, **fields):
     """Return a case with a tool's request to the broker to reset the group's offsets, at a time."""
     events = events_of(name, source)

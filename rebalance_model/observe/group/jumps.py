@@ -33,6 +33,8 @@ BATCHES = 2
 
 RESETS_MAX = 64
 """The topics of which the last reset is kept."""
+UNKNOWN_PULLERS_MAX = 64
+"""The channels of unknown clients that are kept, those that pulled last."""
 RESET_WITHIN = 600_000
 """A reset shows in commits within this time; milliseconds. Of a group that was stopped, when it commits again."""
 
@@ -60,8 +62,9 @@ def reset_by(step: GroupStep, mq: MessageQueue) -> str:
 def consumed_to(step: GroupStep, hook: HookView, client_id: str, hook_view: HookQueueView) -> int:
     """Return up to where a queue was consumed when a client queries its stored offset; -1: unknown."""
     client, moved = step.state.clients.get(client_id), hook_view.moved
-    if moved is not None and max(hook.covered_since, hook.complete_at) > moved.since:
-        hook_view.moved = None  # a client that was not known yet may have made that commit
+    is_known = moved is None or max(hook.covered_since, hook.complete_at) <= moved.since
+    if moved is not None and (not is_known or moved.channel in hook.unknown_pullers):
+        hook_view.moved = None  # a client that is not known may have made that commit
         return -1
     if client is None or client.consume_type != PUSH or not 0 < hook.covered_since <= hook_view.commit_time:
         return -1
@@ -85,6 +88,14 @@ def note_first_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView,
         reached, by = moved.first, moved.channel
     if reached < start and not _is_recorded(step, mq, start):
         _record(step, mq, Skipped(reached, start, step.now, "JUMPED", by))
+
+
+def note_unknown_puller(hook: HookView, channel: str, time: int) -> None:
+    """Record a pull on a channel that belongs to no client: of one whose heartbeats are refused, or not known yet."""
+    hook.unknown_pullers.pop(channel, None)
+    hook.unknown_pullers[channel] = time
+    if len(hook.unknown_pullers) > UNKNOWN_PULLERS_MAX:
+        del hook.unknown_pullers[next(iter(hook.unknown_pullers))]
 
 
 def note_foreign(hook_view: HookQueueView, offset: int, channel: str) -> None:

@@ -63,6 +63,8 @@ def fold_pulls(step: GroupStep, view: BrokerView, hook: HookView, event: PullMes
     """Apply pulls; their commit comes last: it is that of the last of these pulls, which began before it."""
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = client_of_channel(view, hook, event.channel)
+    if client_id is None:
+        jumps.note_unknown_puller(hook, event.channel, event.last_time)
     if step.state.pops is not None:
         pops.note_pull(step, step.state.pops, event, client_id)
     released_queues.note_read(step, mq)

@@ -99,6 +99,8 @@ class HookView(msgspec.Struct, array_like=True):
     """The clients that it drops between two heartbeats, though they pull, by client id."""
     resets: dict[str, OffsetReset] = {}
     """The last reset of its offsets by a tool, by topic."""
+    unknown_pullers: dict[str, int] = {}
+    """By channel, when a client that is not known last pulled: no tool does."""
 
 
 class BrokerView(msgspec.Struct, array_like=True):
