@@ -8,6 +8,7 @@ from streaming.lab.processes import send
 from streaming.log.kafka import create_topic
 from tests.live.commands import Command
 from tests.support.counted_cluster import CountedCluster
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("kafka_alone")]
 
@@ -25,6 +26,8 @@ def test_a_collector_whose_kafka_hangs_ends_after_its_grace_period(kafka, tmp_pa
             collector.start().wait_for("round", 200)
             send(kafka.process, signal.SIGSTOP)
             try:
+                asked = len(cluster.asked)
+                until(lambda: len(cluster.asked) > asked, 60)  # of a round whose rows Kafka does not acknowledge
                 collector.send_signal(signal.SIGTERM)
                 assert collector.ended() == 128 + signal.SIGTERM, collector.said()
             finally:
