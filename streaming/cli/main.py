@@ -170,9 +170,14 @@ def main() -> None:
     code = 1  # of a traceback
 
     def end() -> None:
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or not there
+        try:
             sys.stdout.flush()
             sys.stderr.flush()
+        except (BrokenPipeError, ValueError, AttributeError):  # nobody reads it: closed, or not there
+            os._exit(code)
+        except OSError as error:
+            print_error(_refused(error) or str(error))
+            os._exit(code or 1)
         os._exit(code)
 
     atexit.register(end)  # the first one registered is the last one done

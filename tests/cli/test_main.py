@@ -61,6 +61,16 @@ def test_a_question_imports_only_what_reads_and_prints(question, asked):
     assert "streaming.base.settings" not in imported
 
 
+def test_an_answer_that_can_t_be_written_whole_is_an_error():
+    """What is left in the buffer is written when the process ends."""
+    late = "import sys; from streaming.cli import main; main.run = lambda: sys.stdout.write('rows') - 4; main.main()"
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", late], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (ended.returncode, ended.stderr.count("No space left on device")) == (1, 1)
+
+
 def test_the_list_of_commands_says_what_their_help_says():
     """The list is in a file, which `tests.docs` writes."""
     assert summaries() == list(map(": ".join, SUMMARIES.items()))
