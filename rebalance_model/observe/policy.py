@@ -171,7 +171,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lag_growth_window: Natural = 300_000
     """Lag that did not fall for this long, and grew, is growing."""
     dead_letters_clear_after: Natural = 600_000
-    """The time without a new dead letter after which the incident is resolved: additions within this time are one."""
+    """The time without a new dead letter after which the incident is resolved: additions within this time are one
+    incident."""
     expiring_within: Natural = 1_800_000
     """The time within which a broker must be about to delete messages that the group has not read, at the present pace,
     for a warning."""
