@@ -38,12 +38,12 @@ def run(
 
     The log is selected by source.kind (files or Kafka); the tables are under the runtime root.
     """
+    end_in_time()  # until there are batches: Spark's libraries may eat a KeyboardInterrupt
     from streaming.pipeline import job
     from streaming.pipeline.sources import source_identity
     from streaming.serve.otlp.start import pushing
     from streaming.serve.web.probes import probes
 
-    end_in_time()  # until there are batches: Spark's libraries may eat a KeyboardInterrupt
     settings, thresholds = load_settings(), load_policy(policy)
     log = start_lines(settings.log.format, "run")
     stopping, health = threading.Event(), Health()

@@ -20,9 +20,9 @@ def dashboard(
 
     Access from other machines requires a token or signing in: see \[web] in conf/default.toml.
     """
+    end_in_time()  # before the imports: a library may eat the exception there, too
     from streaming.serve.web.server import dashboard_application, serve
 
-    end_in_time()
     settings = load_settings()
     listens = {"host": host or settings.web.host, "port": settings.web.port if port is None else port}
     log = start_lines(settings.log.format, "dashboard")
@@ -45,9 +45,9 @@ def metrics(
 
     Access from other machines requires a token: see \[web] in conf/default.toml.
     """
+    end_in_time()
     from streaming.serve.web.server import metrics_application, serve
 
-    end_in_time()
     settings = load_settings()
     listens = {
         "host": host or settings.web.host,

@@ -173,6 +173,7 @@ def start(name: str, root: Path, name_server: str) -> subprocess.Popen[bytes]:
     }
     command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), *arguments]
     nowhere = subprocess.DEVNULL
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in its background ignore it
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
 
 
