@@ -62,7 +62,7 @@ def test_a_question_imports_only_what_reads_and_prints(question, asked):
 
 
 def test_an_answer_that_can_t_be_written_whole_is_an_error():
-    """What is left in the buffer is written when the process ends."""
+    """The end of the process writes the rest of the buffer."""
     late = "import sys; from streaming.cli import main; main.run = lambda: sys.stdout.write('rows') - 4; main.main()"
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
