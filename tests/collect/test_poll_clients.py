@@ -132,8 +132,8 @@ def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
     assert [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)] == ["c1"]
 
 
-def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
-    cluster = ScriptedCluster(members=("c1",))
+def polled_while_hanging(cluster, rounds):
+    """Return the events of some rounds about a client whose listener hangs."""
     mq = MessageQueue("T", "broker-a", 0)
     cluster.queues = [
         ProcessQueueInfo(mq=mq, commit_offset=7, cached_count=3, locked=True, lock_time=1, dropped=False, pull_time=1,
@@ -141,12 +141,17 @@ def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
     ]  # fmt: skip
 
     async def talk(poller):
-        for _ in range(4):
+        for _ in range(rounds):
             await poller.round()
             await poller.drain()
             await asyncio.sleep(0.002)
 
-    events = polled(cluster, talk, stacks_after_ms=1)
+    return polled(cluster, talk, stacks_after_ms=1)
+
+
+def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
+    cluster = ScriptedCluster(members=("c1",))
+    events = polled_while_hanging(cluster, 4)
 
     answers = [event for event in events if isinstance(event, ConsumerRunningInfo)]
     assert [len(event.stacks) for event in answers] == [0, 1, 0, 0]
@@ -175,19 +180,7 @@ def test_stacks_are_not_asked_of_a_client_that_never_reports_them(language, vers
             return answer | {"properties": {"PROP_CLIENT_VERSION": version}}
 
     cluster = OtherLanguage(members=("c1",))
-    mq = MessageQueue("T", "broker-a", 0)
-    cluster.queues = [
-        ProcessQueueInfo(mq=mq, commit_offset=7, cached_count=3, locked=True, lock_time=1, dropped=False, pull_time=1,
-                         consume_time=1)
-    ]  # fmt: skip
-
-    async def talk(poller):
-        for _ in range(3):
-            await poller.round()
-            await poller.drain()
-            await asyncio.sleep(0.002)
-
-    polled(cluster, talk, stacks_after_ms=1)
+    polled_while_hanging(cluster, 3)
     assert (("stacks", True) in cluster.asked) is asks
 
 
