@@ -233,7 +233,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
     """`rebalance-watch demo` as a user runs it, Spark included, once for all tests of its output and its tables."""
     root = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), "demo"]
+    command = [sys.executable, "-m", "streaming.cli", "--root", str(root), "demo"]
     environment = os.environ | {"REBALANCE_WATCH_RUNTIME__JARS": str(load_settings().runtime.jars), "COLUMNS": "200"}
     environment["PYSPARK_SUBMIT_ARGS"] = spark_start.with_archive(compiled=True)  # as a user's Spark does
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, umask=0o022)

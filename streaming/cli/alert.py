@@ -22,7 +22,7 @@ from streaming.base.settings import load_settings
 from streaming.base.terminal import command_line, visible
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import Grid, GridColumn
-from streaming.cli.interruption import end_in_time, wait_for_tables
+from streaming.cli.interruption import wait_for_tables
 from streaming.cli.options import TableOrJsonOption, actor, author, instant
 from streaming.cli.output import print_table, screen, severity
 from streaming.queries import labels
@@ -160,7 +160,6 @@ def run() -> None:
     health = Health()
     looked = health.task("look at the incidents", max(_LOOK_AGE_MS_MAX, 3 * config.poll))
     with claimed(settings.runtime.root), probes(health, settings.health.host, settings.health.alert):
-        end_in_time()
         wait_for_tables(partial(are_complete, tables), tables, looked)
         alerting = Alerting(
             tables,

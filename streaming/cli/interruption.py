@@ -16,7 +16,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from threading import Event as Flag
 from threading import Thread
-from types import FrameType
 from typing import Any, Self
 
 import structlog
@@ -56,19 +55,6 @@ GRACE_SECONDS = 8.0
 """The longest time that a collector may take to its end; with the rest of its process less than 10 s."""
 _WARN_SECONDS_MAX = 1.0
 """Standard error may be a pipe that nobody reads."""
-
-
-def end_in_time(grace_seconds: float = GRACE_SECONDS) -> None:
-    """Let the kernel end this process some seconds after Ctrl-C, though a library may eat the KeyboardInterrupt.
-
-    For commands whose server handles the signals only once it runs: until then their start may take seconds.
-    """
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.setitimer(signal.ITIMER_REAL, grace_seconds)  # SIGALRM, which nobody handles
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, interrupt)
 
 
 class Interruption:

@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import select
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -35,6 +36,8 @@ app = typer.Typer(
 _EXIT_CODES = {SettingsError: 2, InvalidValueError: 2, UnhealthyError: 3, UnavailableError: 4}
 _FOR_OTHERS = frozenset({"doctor", "hook", "job"})
 """The commands that write what other users run: jars of an installation, the hook of a broker, a package of the job."""
+_RUN_ON = frozenset({"alert", "collect", "dashboard", "maintain", "mcp", "metrics", "run", "up"})
+"""The commands that run until they are ended. Until they handle the signals themselves, either ends them at once."""
 _EXTRAS = {
     **dict.fromkeys(("py4j", "pyspark", "pandas", "protobuf", "great_expectations", "jpype"), "job"),
     **dict.fromkeys(("mcp", "mcp_types"), "mcp"),
@@ -82,6 +85,8 @@ def _options(
     del version
     from streaming.base.process import raise_open_files
 
+    if context.invoked_subcommand not in _RUN_ON and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     context.with_resource(in_zone(zone_of(tz)))
     context.with_resource(options_given(settings, root))
     raise_open_files()

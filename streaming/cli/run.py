@@ -12,7 +12,6 @@ from streaming.base.health import Health, Task
 from streaming.base.lines import start_lines
 from streaming.base.place import tables_of
 from streaming.base.settings import load_policy, load_settings
-from streaming.cli.interruption import end_in_time
 from streaming.cli.options import PolicyOption
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ def run(
 
     The log is selected by source.kind (files or Kafka); the tables are under the runtime root.
     """
-    end_in_time()  # until there are batches: Spark's libraries may eat a KeyboardInterrupt
     from streaming.pipeline import job
     from streaming.pipeline.sources import source_identity
     from streaming.serve.otlp.start import pushing

@@ -7,7 +7,6 @@ import typer
 from streaming.base.lines import start_lines
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
-from streaming.cli.interruption import end_in_time
 
 
 def dashboard(
@@ -20,7 +19,6 @@ def dashboard(
 
     Access from other machines requires a token or signing in: see \[web] in conf/default.toml.
     """
-    end_in_time()  # before the imports: a library may eat the exception there, too
     from streaming.serve.web.server import dashboard_application, serve
 
     settings = load_settings()
@@ -45,7 +43,6 @@ def metrics(
 
     Access from other machines requires a token: see \[web] in conf/default.toml.
     """
-    end_in_time()
     from streaming.serve.web.server import metrics_application, serve
 
     settings = load_settings()

@@ -31,7 +31,7 @@ _OUTPUT = {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
 class UpProcess(StrEnum):
-    """A process of `up`, in the order in which they start; who writes ends before who reads."""
+    """A process of `up`, in the order in which they start."""
 
     COLLECT = "collect"
     RUN = "run"
@@ -40,8 +40,6 @@ class UpProcess(StrEnum):
     DASHBOARD = "dashboard"
 
 
-_WRITERS = frozenset({UpProcess.COLLECT, UpProcess.RUN})
-"""Each ends before the next does; the others, which only read what these write, end together."""
 _GRACE_SECONDS = {UpProcess.COLLECT: 10.0}
 """A collector ends itself within this time, unless it can do nothing at all."""
 
@@ -69,12 +67,7 @@ def up(
     with TemporaryDirectory(prefix="rebalance-watch-") as folder:
         sockets = {str(part): Path(folder, part) for part in parts} if settings.health.up else {}
         programs = [
-            Program(
-                part,
-                _command(part, sockets.get(part), spools or [], policy),
-                _GRACE_SECONDS.get(part),
-                part in _WRITERS,
-            )
+            Program(part, _command(part, sockets.get(part), spools or [], policy), _GRACE_SECONDS.get(part))
             for part in parts
         ]
         said = (_say_as_json, _error_in_json) if is_json() else (_say, error_of)
@@ -150,4 +143,4 @@ def _command(part: UpProcess, probe_socket: Path | None, spools: Sequence[Path],
         UpProcess.DASHBOARD: ["dashboard"],
     }
     supervised = ["--supervised", *(["--probe-socket", str(probe_socket)] if probe_socket else [])]
-    return [sys.executable, "-m", "streaming.cli.main", *supervised, *arguments[part]]
+    return [sys.executable, "-m", "streaming.cli", *supervised, *arguments[part]]

@@ -77,7 +77,7 @@ def record(settings: Settings, folder: Path, say: Callable[[str], None]) -> None
 
 def _collector(lab: Lab, recording: Path) -> "subprocess.Popen[bytes]":
     spool = [] if lab.spool is None else ["--spool", str(lab.spool)]
-    command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--to", str(recording), *spool]
+    command = [sys.executable, "-m", "streaming.cli", "collect", "poll", "--to", str(recording), *spool]
     return subprocess.Popen(command, env=os.environ | lab.environment())
 
 

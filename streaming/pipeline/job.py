@@ -54,7 +54,7 @@ _LOOK_SECONDS = 0.25
 """The interval at which a query is asked whether it has ended, or has a new progress; three calls into the JVM."""
 _STATUS_SECONDS = 1.0
 """The interval at which a query is asked whether it waits for rows: an answer takes about 2 ms."""
-_STOP_SECONDS_MAX = 60
+_STOP_SECONDS_MAX = 5
 """The longest time that a batch may take to finish when the job stops; then it is interrupted, and the next start
 repeats it."""
 _DID_NOT_STOP = "failed to stop within"

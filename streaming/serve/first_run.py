@@ -64,7 +64,7 @@ class FirstRun:
 
     def _doctor(self) -> FirstRunStep:
         """Run `doctor` as the user would: its checks belong to the command line, and import what this process lacks."""
-        command = [sys.executable, "-m", "streaming.cli.main", "doctor", "--format", "json"]
+        command = [sys.executable, "-m", "streaming.cli", "doctor", "--format", "json"]
         try:
             ended = subprocess.run(command, capture_output=True, text=True, timeout=_DOCTOR_SECONDS_MAX, check=False)
             checks = json.loads(ended.stdout)

@@ -77,8 +77,6 @@ class Program(NamedTuple):
     command: Sequence[str]
     grace_seconds: float | None = None
     """The longest time that it may take to its end; None: as long as the supervisor lets every program."""
-    writes: bool = True
-    """True if others read what it writes: it ends before them. Those that write nothing end together."""
 
 
 class Line(NamedTuple):

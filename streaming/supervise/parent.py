@@ -12,7 +12,6 @@ import time
 from threading import Thread
 
 _READ_BYTES = 4096
-_LOOK_SECONDS = 0.1
 _REPEAT_SECONDS = 120.0
 """After this time the process is asked again, which ends most commands at once."""
 
@@ -29,8 +28,6 @@ def _wait() -> None:
         if not _is_read(output):
             _discard(output)
     while True:
-        while signal.getsignal(signal.SIGTERM) == signal.SIG_IGN:  # as while Spark starts
-            time.sleep(_LOOK_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_REPEAT_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The supervisor: runs programs together, starts again what ends, and ends all in order.
+"""The supervisor: runs programs together, starts again what ends, and ends all at once.
 
 One thread decides; each child's lines and end reach it through one queue, and so does the request to stop.
 
@@ -66,8 +66,8 @@ class Restarts:
 
 USAGE_CODE = 2
 """The exit code of a command with a wrong option or setting, for which a new start is of no use."""
-GRACE_SECONDS = 90.0
-"""The longest time that a program may take to its end, unless it has a time of its own: the job up to 80 s if its
+GRACE_SECONDS = 30.0
+"""The longest time that a program may take to its end, unless it has a time of its own: the job up to 25 s if its
 batches hang."""
 AWAY_CODE = 4
 """The exit code of a command that a server did not answer."""
@@ -97,7 +97,7 @@ class Supervisor:
         error_of: ErrorOf = error_of,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
-        """Prepare the programs, in the order in which they are started and ended."""
+        """Prepare the programs, in the order in which they are started."""
         self._programs = {program.name: program for program in programs}
         self._say, self._error_of = say, error_of
         self._grace_seconds = grace_seconds
@@ -198,20 +198,13 @@ class Supervisor:
         return errors[-1] if errors else " / ".join([*lines][-_LINES_TOLD:]) or "it printed nothing."
 
     def _end(self) -> None:
-        """End the programs that write, each when the one before it has ended, then all others together."""
-        for name, program in self._programs.items():
-            if program.writes:
-                self._end_together([name])
-        self._end_together(list(self._programs))
-
-    def _end_together(self, names: Sequence[str]) -> None:
-        names = [name for name in names if name in self._children]
-        graces = {name: self._programs[name].grace_seconds or self._grace_seconds for name in names}
-        for name in names:
-            self._children[name].stop()
+        """End all programs at the same time: none needs another one for its end, and what comes later is still read."""
+        graces = {name: self._programs[name].grace_seconds or self._grace_seconds for name in self._children}
+        for child in self._children.values():
+            child.stop()
         deadlines = {name: _now_ms() + round(seconds * 1000) for name, seconds in graces.items()}
-        while ending := [name for name in names if name in self._children]:
-            name = min(ending, key=deadlines.__getitem__)
+        while self._children:
+            name = min(self._children, key=deadlines.__getitem__)
             if isinstance(self._next(deadlines[name]), StopRequest):
                 self._kill()
             elif _now_ms() >= deadlines[name]:

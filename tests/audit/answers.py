@@ -266,7 +266,7 @@ _SAYS = ("group", "topic", "broker", "queue_id", "client_id", "action", "evidenc
 @contextmanager
 def serving(root: Path) -> Iterator[Api]:
     """Serve the tables of a runtime root on a free port until the end of the block."""
-    argv = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), "dashboard", "--port", "0"]
+    argv = [sys.executable, "-m", "streaming.cli", "--root", str(root), "dashboard", "--port", "0"]
     log = root.parent / "audit-dashboard.log"
     with log.open("w") as output:
         process = subprocess.Popen(argv, stderr=output, env={**os.environ, "COLUMNS": "200"})

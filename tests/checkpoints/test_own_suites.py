@@ -241,7 +241,7 @@ def test_a_folder_that_can_not_be_listed_is_one_sentence(root, tmp_path):
     given = {"RUNTIME__ROOT": root.path, "SOURCE__KIND": "files", "QUALITY__SUITES": folder}
     environment = {f"REBALANCE_WATCH_{name}": str(value) for name, value in given.items()}
 
-    ended = run_unprivileged(["-m", "streaming.cli.main", "quality", "--now"], environment)
+    ended = run_unprivileged(["-m", "streaming.cli", "quality", "--now"], environment)
 
     assert ended.returncode == 2
     assert ended.stdout == f"error: The folder {folder} can't be listed (Permission denied): correct quality.suites.\n"

@@ -94,7 +94,7 @@ def test_the_version_is_that_of_the_package_with_the_state_s():
 def test_the_exit_code_tells_why_a_command_ended(arguments, code, tmp_path, monkeypatch):
     monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVERS", f'["{LOOPBACK}:{free_port()}"]')
     monkeypatch.chdir(tmp_path)
-    command = [sys.executable, "-m", "streaming.cli.main", *arguments]
+    command = [sys.executable, "-m", "streaming.cli", *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == code, ran.stderr
     assert ran.stderr.startswith("error: ")
@@ -108,7 +108,7 @@ def test_the_exit_code_tells_why_a_command_ended(arguments, code, tmp_path, monk
 def test_a_command_whose_reader_has_read_enough_ends_with_0(arguments, kept, asked):
     if arguments[0] == "sql":
         arguments = [*arguments, "--format", "csv", "FROM range(100000)"]
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(asked.parent), *arguments]
+    command = [sys.executable, "-m", "streaming.cli", "--root", str(asked.parent), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
         assert ran.stdout is not None
         assert ran.stderr is not None
@@ -120,7 +120,7 @@ def test_a_command_whose_reader_has_read_enough_ends_with_0(arguments, kept, ask
 
 @pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="no folder here that not even root can write to")
 def test_a_root_that_is_read_only_is_one_sentence():
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", "/sys/nowhere", "collect", "poll"]
+    command = [sys.executable, "-m", "streaming.cli", "--root", "/sys/nowhere", "collect", "poll"]
     environment = os.environ | {"REBALANCE_WATCH_SOURCE__KIND": "files"}
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert ran.returncode == 1, ran.stderr

@@ -28,7 +28,7 @@ def test_where_nothing_listens_one_sentence_says_so(command, said, tmp_path):
         "REBALANCE_WATCH_SOURCE__BOOTSTRAP_SERVERS": ",".join(servers),
         "REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": f'["{servers[0]}", "{servers[1]}"]',
     }
-    words = [sys.executable, "-m", "streaming.cli.main", *command.split()]
+    words = [sys.executable, "-m", "streaming.cli", *command.split()]
     ran = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
 
     assert (ran.returncode, ran.stdout) == (4, "")

@@ -75,7 +75,7 @@ def test_maintain_checks_the_tables_at_its_pace(tmp_path):
 def lines_of_maintain(root, text, count, **environment):
     """Return what `maintain`, checking all the time, prints up to so many lines with the text."""
     environment |= {"REBALANCE_WATCH_SOURCE__KIND": "files", "REBALANCE_WATCH_QUALITY__CHECK_SECONDS": "0.1"}
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root.path), "maintain", "--every", "1s"]
+    command = [sys.executable, "-m", "streaming.cli", "--root", str(root.path), "maintain", "--every", "1s"]
     process = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True)  # fmt: skip
     try:

@@ -80,7 +80,7 @@ def eventually_busy(pid, seconds):
 def test_ctrl_c_ends_a_long_query_without_a_traceback(asked):
     long = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 3"
     with subprocess.Popen(
-        [sys.executable, "-m", "streaming.cli.main", "--root", str(asked.parent), "sql", long, "--timeout", "900"],
+        [sys.executable, "-m", "streaming.cli", "--root", str(asked.parent), "sql", long, "--timeout", "900"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as asking:  # fmt: skip
         eventually_busy(asking.pid, 2)

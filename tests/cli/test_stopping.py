@@ -104,45 +104,36 @@ def test_an_interrupted_query_is_an_interruption_and_no_failure(error):
         _failure("anomalies", work)
 
 
-def test_a_server_that_is_still_starting_ends_though_ctrl_c_is_eaten():
-    program = """
-import os, signal, time
-from streaming.cli.interruption import end_in_time
+STARTING = """
+import importlib, os, signal, sys, time
+from streaming.cli import __main__
 
-end_in_time(0.5)
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(600)
-except BaseException:
-    time.sleep(600)
-"""
-    ended = subprocess.run([sys.executable, "-c", program], timeout=ENDED, check=False)
-    assert ended.returncode == -signal.SIGALRM
-
-
-RUN = """
-import os, signal, sys, time
-from functools import partial
-from streaming.cli import main, run
-from streaming.pipeline import job
+root, command, module, name = sys.argv[1:]
 
 def eat(*_given, **_named):
     try:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(600)
-    except BaseException:  # as Python does with what is raised where an object is deleted
+    except BaseException:  # as pydantic's core does, and Python where an object is deleted
         time.sleep(600)
 
-job.running = eat
-run.end_in_time = partial(run.end_in_time, 0.5)
-sys.argv = ["rebalance-watch", "--root", sys.argv[1], "run"]
-main.main()
+setattr(importlib.import_module(module), name, eat)
+sys.argv = ["rebalance-watch", "--root", root, command]
+__main__.main()
 """
 
 
-def test_a_job_that_is_still_starting_ends_though_ctrl_c_is_eaten(new_root):
-    ended = subprocess.run([sys.executable, "-c", RUN, str(new_root)], timeout=ENDED, check=False)
-    assert ended.returncode == -signal.SIGALRM
+@pytest.mark.parametrize(
+    "step",
+    [
+        "run streaming.pipeline.job running",
+        "up streaming.cli.up load_settings",
+        "metrics streaming.cli.serve load_settings",
+    ],
+)
+def test_a_command_that_is_still_starting_ends_at_once(new_root, step):
+    ended = subprocess.run([sys.executable, "-c", STARTING, str(new_root), *step.split()], timeout=ENDED, check=False)
+    assert ended.returncode == -signal.SIGINT
 
 
 def test_only_the_jvm_ignores_sigterm_even_while_it_starts():
@@ -171,7 +162,7 @@ def start(name: str, root: Path, name_server: str) -> subprocess.Popen[bytes]:
         "REBALANCE_WATCH_QUALITY__CHECK_SECONDS": "1",
         "REBALANCE_WATCH_WEB__PORT": "0",
     }
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), *arguments]
+    command = [sys.executable, "-m", "streaming.cli", "--root", str(root), *arguments]
     nowhere = subprocess.DEVNULL
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in its background ignore it
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)

@@ -21,7 +21,7 @@ def test_watching_shows_what_is_new_and_ends_at_ctrl_c(tmp_path: Path):
     tables = tmp_path / "tables"
     of_g = [effect for effect in everything() if effect.group == "g"]
     write(tables, tuple(effect for effect in of_g if effect.time <= INSTANTS[0]))
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(tmp_path), "group", "list", "--watch"]
+    command = [sys.executable, "-m", "streaming.cli", "--root", str(tmp_path), "group", "list", "--watch"]
     with subprocess.Popen(
         [*command, "--every", "0.5", "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"REBALANCE_WATCH_RUNTIME__ROOT": str(tmp_path)},

@@ -27,7 +27,7 @@ def test_a_clock_that_is_set_is_followed_and_reported(tmp_path, ahead):
     clock = FakeClock(tmp_path / "clock", ahead)
     with CountedCluster(["g"], clients=1) as cluster:
         collector = subprocess.Popen(
-            [sys.executable, "-m", "streaming.cli.main", "collect", "poll"],
+            [sys.executable, "-m", "streaming.cli", "collect", "poll"],
             env={**os.environ, **clock.environment, **settings_of(cluster, tmp_path)},
         )
         until(lambda: len(cluster.asked) > 1, SECONDS_MAX)

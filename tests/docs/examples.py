@@ -26,7 +26,7 @@ def answered(readme, root):
 
 def _answer(question, root):
     _, _, *words = shlex.split(question)
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", root, "--tz", "UTC", *words]
+    command = [sys.executable, "-m", "streaming.cli", "--root", root, "--tz", "UTC", *words]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 

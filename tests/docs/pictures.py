@@ -56,7 +56,7 @@ def take(address, pictures):
 
 def serve(root, pictures):
     """Serve the tables of a runtime root on a free port, and take the pictures."""
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), "dashboard", "--port", "0"]
+    command = [sys.executable, "-m", "streaming.cli", "--root", str(root), "dashboard", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as server:
         try:
             take(next(found[0] for line in server.stderr if (found := re.search(r"http://[\d.:]+", line))), pictures)

@@ -145,7 +145,7 @@ def _collecting(lab, recording):
         "REBALANCE_WATCH_COLLECTOR__INTERVAL_MS": str(INTERVAL_MS),
         "REBALANCE_WATCH_COLLECTOR__DEADLINE_MS": str(INTERVAL_MS - 100),
     }
-    command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--to", str(recording)]
+    command = [sys.executable, "-m", "streaming.cli", "collect", "poll", "--to", str(recording)]
     with recording.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         try:

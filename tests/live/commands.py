@@ -41,9 +41,7 @@ def said(settings, *arguments):
 class Command:
     """One of our commands, which can be started repeatedly; the output of all runs is in one file."""
 
-    def __init__(
-        self, folder, settings, *arguments, program=("-m", "streaming.cli.main"), python=sys.executable, name=""
-    ):
+    def __init__(self, folder, settings, *arguments, program=("-m", "streaming.cli"), python=sys.executable, name=""):
         """Prepare the command.
 
         Args:

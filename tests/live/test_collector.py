@@ -68,7 +68,7 @@ class Collector:
         """Start a command as a process."""
         given = {f"REBALANCE_WATCH_{name}": str(value) for name, value in (self._values | changes).items()}
         return subprocess.Popen(
-            [sys.executable, "-m", "streaming.cli.main", *map(str, arguments)],
+            [sys.executable, "-m", "streaming.cli", *map(str, arguments)],
             env=os.environ | given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

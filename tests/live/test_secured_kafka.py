@@ -127,7 +127,7 @@ def run_job(folder, settings):
     spark = ON_LOOPBACK | {f"spark.eventLog.{name}": value for name, value in spark.items()}
     environment = {f"REBALANCE_WATCH_{name}": value for name, value in as_values(folder, settings).items()}
     with subprocess.Popen(
-        [sys.executable, "-m", "streaming.cli.main", "run", "--available-now"],
+        [sys.executable, "-m", "streaming.cli", "run", "--available-now"],
         env=os.environ | environment | {"REBALANCE_WATCH_SPARK": json.dumps(spark)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

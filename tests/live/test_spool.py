@@ -52,7 +52,7 @@ def command(topic, tmp_path):
         given = {f"REBALANCE_WATCH_{name}": str(value) for name, value in (values | settings).items()}
         with (tmp_path / "said.txt").open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "streaming.cli.main", "collect", "spool", *arguments],
+                [sys.executable, "-m", "streaming.cli", "collect", "spool", *arguments],
                 env=os.environ | given,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -113,7 +113,7 @@ def alerts_of(rows: dict[str, list[str]]) -> set[tuple[str, str]]:
 def ran(settings: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run one of our commands to its end."""
     given = environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in settings.items()}
-    command = [sys.executable, "-m", "streaming.cli.main", *arguments]
+    command = [sys.executable, "-m", "streaming.cli", *arguments]
     return subprocess.run(command, env=given, capture_output=True, text=True, check=False, timeout=SECONDS)
 
 

@@ -81,7 +81,7 @@ def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
         int(re.search(r"terminationGracePeriodSeconds: (\d+)$", pod, re.MULTILINE)[1]),
         60 * int(re.search(r"stop_grace_period: (\d+)m\b", container)[1]),
     )
-    assert seconds == 80, "streaming/pipeline/README.md says so"
+    assert seconds == 25, "streaming/pipeline/README.md says so"
     assert seconds < min(given)
 
 

@@ -73,19 +73,17 @@ def stopping_when_all_run(count):
     return printed
 
 
-def test_all_end_in_order_when_asked():
-    printed = stopping_when_all_run(3)
-    supervise(printed, program("collect", CHILD), program("run", CHILD), program("dashboard", CHILD))
-    assert [name for name, line in printed if line == "ends"] == ["collect", "run", "dashboard"]
-
-
-def test_who_writes_nothing_ends_together_after_the_writers():
-    slow = CHILD.replace('    print("ends"', '    print("asked", flush=True)\n    time.sleep(0.5)\n    print("ends"')
-    printed = stopping_when_all_run(3)
-    readers = [program(name, slow)._replace(writes=False) for name in ("alert", "dashboard")]
-    supervise(printed, program("run", slow), *readers)
-    said = [(name if name == "run" else "reader", line) for name, line in printed if line in {"asked", "ends"}]
-    assert said == [("run", "asked"), ("run", "ends"), *[("reader", "asked")] * 2, *[("reader", "ends")] * 2]
+def test_all_are_asked_at_once_to_end(tmp_path):
+    """The end of all takes as long as the longest, not as all of them together."""
+    names = ["collect", "run", "dashboard"]
+    others = f"""    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    while len(os.listdir({str(tmp_path)!r})) < {len(names)}:
+        time.sleep(0.01)
+"""
+    waiting = CHILD.replace("import os", "import os, pathlib").replace('    print("ends"', f'{others}    print("ends"')
+    printed = stopping_when_all_run(len(names))
+    supervise(printed, *(program(name, waiting) for name in names))
+    assert {name for name, line in printed if line == "ends"} == {*names}
 
 
 def test_what_is_killed_is_started_again_and_the_others_stay():
@@ -213,12 +211,3 @@ Supervisor(programs, lambda name, line: print(line, flush=True)).run()
     while any(map(is_there, pids)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def test_a_child_that_ignores_the_signal_for_a_while_ends_afterwards():
-    handled = "signal.signal(signal.SIGTERM, end)\n"
-    slow = CHILD.replace(handled, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n")  # as while Spark starts
-    slow = slow.replace("while True:\n", f"time.sleep(1)\n{handled}while True:\n")
-    printed = Printed(lambda name, line: line.startswith("runs") and printed.stop())
-    supervise(printed, program("run", slow))
-    assert printed[-1] == ("run", "ends")

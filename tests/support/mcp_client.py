@@ -60,7 +60,7 @@ class McpClient:
 @contextmanager
 def over_stdio(root: Path) -> Iterator[McpClient]:
     """Start `rebalance-watch mcp` over a runtime root, as a client does, until the end of the block."""
-    command = ["-m", "streaming.cli.main", "--root", str(root), "mcp"]
+    command = ["-m", "streaming.cli", "--root", str(root), "mcp"]
     parameters = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[2])
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(_connect(stdio_client(parameters))) as it:
         yield McpClient(portal, it)

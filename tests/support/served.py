@@ -80,7 +80,7 @@ def served(
     """
     log = root / f"{command}.log"
     settings = {f"REBALANCE_WATCH_{name}": value for name, value in environment.items()}
-    program = ["-m", "streaming.cli.main"] if now is None else ["-c", _AT + _MAIN, str(now)]
+    program = ["-m", "streaming.cli"] if now is None else ["-c", _AT + _MAIN, str(now)]
     if asks_again is not None:
         program = ["-c", _AT + _REMEMBERING + _MAIN, str(now), asks_again]
     argv = [sys.executable, *program, "--root", str(root), command, "--port", "0", *arguments]

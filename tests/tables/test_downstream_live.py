@@ -191,7 +191,7 @@ def command(settings: dict[str, object], *arguments: str, clock: FakeClock | Non
     """Run one of our commands to its end, by a clock that may be wrong."""
     environment = Command(Path(), settings)._environment | (clock.environment | {"NO_FAKE_STAT": "1"} if clock else {})
     ran = subprocess.run(
-        [sys.executable, "-m", "streaming.cli.main", *arguments],
+        [sys.executable, "-m", "streaming.cli", *arguments],
         env=environment, capture_output=True, text=True, check=False, timeout=SECONDS,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr

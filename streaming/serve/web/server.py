@@ -9,6 +9,7 @@ around everything, including the websocket; pages need not care.
 """
 
 import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from http import HTTPStatus
@@ -197,4 +198,6 @@ def serve(
         say(address(listening, "http" if tls is None else "https"))
         proxies = tuple(map(ip_network, web.trusted_proxies))
         server = HttpServer(app, proxies=proxies, tls=None if tls is None else tls.context)
+        # At its own end the server raises the signal again: that must not end the process by halves.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         server.run(sockets=[listening])

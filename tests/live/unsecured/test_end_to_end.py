@@ -87,7 +87,7 @@ def test_a_poisoned_queue_opens_an_incident_and_its_cure_resolves_it(
 
 
 def command() -> list[str]:
-    return [sys.executable, "-m", "streaming.cli.main"]
+    return [sys.executable, "-m", "streaming.cli"]
 
 
 class Running:

@@ -28,7 +28,7 @@ def start_job(settings: Settings) -> subprocess.Popen[str]:
         "JOB__ARCHIVE_TRIGGER_SECONDS": 0.5,
     }  # fmt: skip
     environment = os.environ | {f"REBALANCE_WATCH_{name}": str(value) for name, value in given.items()}
-    arguments = [sys.executable, "-m", "streaming.cli.main", "--root", str(settings.runtime.root), "run"]
+    arguments = [sys.executable, "-m", "streaming.cli", "--root", str(settings.runtime.root), "run"]
     return subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, start_new_session=True, text=True)
 
 

@@ -204,7 +204,7 @@ def test_before_there_are_tables_the_answer_is_a_sentence(tmp_path):
 
 
 def test_the_command_ends_when_its_client_closes_the_input(settings):
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(settings.runtime.root), "mcp"]
+    command = [sys.executable, "-m", "streaming.cli", "--root", str(settings.runtime.root), "mcp"]
     ended = subprocess.run(command, input="", capture_output=True, text=True, timeout=120, check=False)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
@@ -214,7 +214,7 @@ def test_the_command_ends_when_its_client_closes_the_input(settings):
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 0, marks=pytest.mark.prove)]
 )
 def test_a_signal_ends_the_command_while_its_client_is_silent(settings, number, code):
-    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(settings.runtime.root), "mcp"]
+    command = [sys.executable, "-m", "streaming.cli", "--root", str(settings.runtime.root), "mcp"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as server:
         server.stdin.write('{"jsonrpc":"2.0","id":1,"method":"nothing"}\n')

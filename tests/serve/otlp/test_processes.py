@@ -75,7 +75,7 @@ def test_a_round_of_polls_is_a_trace_with_the_requests_to_each_server(receiver, 
             "RUNTIME__ROOT": str(tmp_path),
         }
         ran = subprocess.run(
-            [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--once", "--to", tmp_path / "a.jsonl"],
+            [sys.executable, "-m", "streaming.cli", "collect", "poll", "--once", "--to", tmp_path / "a.jsonl"],
             env=os.environ | {f"REBALANCE_WATCH_{name}": value for name, value in environment.items()},
             capture_output=True, text=True, check=False, timeout=SECONDS,
         )  # fmt: skip
