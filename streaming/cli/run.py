@@ -15,7 +15,7 @@ from streaming.base.settings import load_policy, load_settings
 from streaming.cli.options import PolicyOption
 
 if TYPE_CHECKING:
-    from streaming.pipeline.job import Batch
+    from streaming.pipeline.batches import Batch
 
 _BATCH_AGE_MS_MAX = 120_000
 """A query that has neither ended a batch nor waited for rows for this time is stuck; as in the Prometheus rules."""

@@ -26,7 +26,7 @@ from schemas.spark import spark_schema
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive_rows import Transport, archived
-from streaming.pipeline.batch_times import BatchTimes
+from streaming.pipeline.batches import BatchTimes
 from streaming.pipeline.hadoop import checkpoint_url
 from streaming.pipeline.session import ARCHIVE_POOL, in_pool
 from streaming.pipeline.sinks import TableSink, persisted, sync_plan

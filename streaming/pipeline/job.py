@@ -7,6 +7,7 @@ The operator's results and the archive are independent: each has its checkpoint,
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,19 +33,17 @@ from streaming.base.errors import SettingsError, UserError
 from streaming.base.place import queries_of, tables_of
 from streaming.base.process import GIVE_BACK_SECONDS, Pace, give_back
 from streaming.base.settings import Settings
-from streaming.base.span import Span
 from streaming.log.identity import LogId, log_id
 from streaming.pipeline.archive import start_archive
-from streaming.pipeline.batch_times import BatchTimes, batch_trace
+from streaming.pipeline.batches import EFFECTS, Batch, BatchTimes, ended_batches
 from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
 from streaming.pipeline.job_watch import LogWatch, failed, is_of_other_run, lost_by
 from streaming.pipeline.operator import effects_of
 from streaming.pipeline.rebuild.folder import Folder
 from streaming.pipeline.session import OPERATOR_POOL, alive, in_pool, spark_session
 from streaming.pipeline.sinks import TableSink, sync_plan, sync_state, write_effects
-from streaming.pipeline.sources import ROWS_READ, check_source, read_log, source_identity
+from streaming.pipeline.sources import check_source, read_log, source_identity
 
-_EFFECTS = "effects"
 _REPLACED = "a batch to the former run (it noticed late that it was replaced)"
 _STARTS_MAX = 10
 """The number of starts of a query in a row without the end of a batch; with the pauses that takes more than three
@@ -55,25 +54,12 @@ _LOOK_SECONDS = 0.25
 _STATUS_SECONDS = 1.0
 """The interval at which a query is asked whether it waits for rows: an answer takes about 2 ms."""
 _STOP_SECONDS_MAX = 5
-"""The longest time that a batch may take to finish when the job stops; then it is interrupted, and the next start
-repeats it."""
+"""The longest time that a batch may take to its end when the process is to end; then it is interrupted, and the next
+start repeats it."""
+_SWAP_SECONDS_MAX = 60
+"""The same when the queries start again in this process."""
 _DID_NOT_STOP = "failed to stop within"
 """Text in Spark's error about a query that does not stop when interrupted (spark.sql.streaming.stopTimeout)."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The result of one micro-batch."""
-
-    query: str
-    number: int
-    rows: int
-    """Rows that were read from the log."""
-    effects: int | None
-    """Rows that the operator derived; None for the archive."""
-    milliseconds: int
-    trace: Span
-    """The batch with its parts."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +105,7 @@ class Running:
         """When the parts of the batches ran, by query."""
         self._is_interrupted = is_interrupted
         """True if the queries must end and start again, because a rebuild waits to be swapped in."""
+        self._stopping = threading.Event()
         self.was_interrupted = False
         """True if `batches` ended for the swap of a rebuild, which may be withdrawn while the queries end."""
         self._starts_in_row = [1] * len(starts)
@@ -135,12 +122,26 @@ class Running:
             for start in self._starts:
                 self._queries.append(self._started(start))
         except BaseException:
-            _stop(self._queries)
+            _stop(self._queries, _STOP_SECONDS_MAX)
             raise
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        _stop(self._queries, at_once=error is LeaseLostError)
+        """Stop the queries.
+
+        Raises:
+            UserError: the batch of one hangs, as in a write to a storage that does not answer, and it was not asked for
+                that the process ends.
+        """
+        seconds = _STOP_SECONDS_MAX if self._stopping.is_set() else _SWAP_SECONDS_MAX
+        hung = _stop(self._queries, 0 if error is LeaseLostError else seconds)
+        for name in hung:
+            self._listener.on_restart(name, f"the batch of the {name} query did not end: the next start repeats it")
+        if hung and not self._stopping.is_set():
+            raise UserError(
+                f"The batch of the query {' and '.join(hung)} hangs. This run has ended without it; no row is lost or "
+                "doubled, and the next start repeats the batch."
+            )
 
     def batches(self, stopping: threading.Event) -> Iterator[Batch]:
         """Yield each micro-batch as it ends, until all queries end, ``stopping`` is set, or `was_interrupted`.
@@ -149,6 +150,7 @@ class Running:
             LeaseLostError: another run may write now.
             UserError: a query failed, or a check of the tables stops the job.
         """
+        self._stopping = stopping
         last = dict.fromkeys((query.name for query in self._queries), -1)
         status, memory = Pace(_STATUS_SECONDS), Pace(GIVE_BACK_SECONDS, first=GIVE_BACK_SECONDS)
         running = True
@@ -186,7 +188,7 @@ class Running:
         if newest is None or self._newest.get(query.name) == (newest.batchId, newest.timestamp):
             return ()
         self._newest[query.name] = (newest.batchId, newest.timestamp)
-        return _batches(query, self._times.get(query.name), after=after)
+        return ended_batches(query, self._times.get(query.name), after=after)
 
     def _started(self, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Start a query.
@@ -412,7 +414,7 @@ def start_operator(
         state_partitions=settings.job.state_partitions,
         keyed=settings.source.kind == "kafka",
         seeds=Folder(checkpoints).seeds(manifest.seed) if manifest.seed else None,
-    ).observe(_EFFECTS, F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"))
+    ).observe(EFFECTS, F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"))
     sink = TableSink(
         tables_of(settings), OPERATOR, generation, manifest.swapped, manifest.repeated_until,
         times=times or BatchTimes(),
@@ -439,55 +441,38 @@ def start_operator(
     ).start()
 
 
-def _batches(query: StreamingQuery, times: BatchTimes | None, *, after: int) -> Iterable[Batch]:
-    """Yield the batches with rows that ended after a batch id."""
-    for progress in query.recentProgress:
-        observed = progress.observedMetrics
-        if progress.batchId > after and ROWS_READ in observed:
-            effects = observed[_EFFECTS]["rows"] if _EFFECTS in observed else None
-            rows = {"rows": observed[ROWS_READ]["rows"]} | ({} if effects is None else {"effects": effects})
-            yield Batch(
-                query=query.name,
-                number=progress.batchId,
-                rows=observed[ROWS_READ]["rows"],
-                effects=effects,
-                milliseconds=progress.durationMs["triggerExecution"],
-                trace=batch_trace(query.name, progress, [] if times is None else times.take(progress.batchId), rows),
-            )
-
-
 def _did_not_start(why: str, logs: Path) -> UserError:
     return UserError(f"A query could not start: {why.splitlines()[0]} (details are in {logs}).")
 
 
-def _stop(queries: list[StreamingQuery], *, at_once: bool = False) -> None:
-    """Stop each query between two batches; if batches follow each other without a pause, at the next one's start.
+def _stop(queries: list[StreamingQuery], seconds: float) -> list[str]:
+    """Stop all queries at the same time; return the names of those that do not stop when they are interrupted."""
+    deadline = time.monotonic() + seconds
+    with ThreadPoolExecutor(max(1, len(queries))) as stopping:
+        hang = stopping.map(partial(_hangs, deadline), queries)
+        return [query.name for query, hangs in zip(queries, hang, strict=True) if hangs]
 
-    Raises:
-        UserError: a query does not stop when interrupted, as in a write to a storage that hangs.
+
+def _hangs(deadline: float, query: StreamingQuery) -> bool:
+    """Stop a query between two batches; if batches follow each other without a pause, at the next one's start.
+
+    After the deadline its batch is interrupted. Return whether it goes on nevertheless, as a write that hangs.
     """
-    deadline = time.monotonic() + (0 if at_once else _STOP_SECONDS_MAX)
-    hung = []
-    for query in queries:
-        under_way = _last_batch(query)
-        while (
-            query.isActive
-            and query.status["isTriggerActive"]
-            and _last_batch(query) == under_way
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.01)
-        try:
-            query.stop()
-        except Py4JJavaError as error:
-            if _DID_NOT_STOP not in str(error.java_exception):
-                raise
-            hung.append(query.name)
-    if hung:
-        raise UserError(
-            f"The batch of the query {' and '.join(hung)} hangs. This run has ended without it; no row is lost or "
-            "doubled, and the next start repeats the batch."
-        )
+    under_way = _last_batch(query)
+    while (
+        query.isActive
+        and query.status["isTriggerActive"]
+        and _last_batch(query) == under_way
+        and time.monotonic() < deadline
+    ):
+        time.sleep(0.01)
+    try:
+        query.stop()
+    except Py4JJavaError as error:
+        if _DID_NOT_STOP not in str(error.java_exception):
+            raise
+        return True
+    return False
 
 
 def _last_batch(query: StreamingQuery) -> int | None:

@@ -36,7 +36,7 @@ from schemas.rows import RejectedRow
 from schemas.tables import PARTITIONED_BY
 from streaming.base.durable import last_commit, sync, sync_commits
 from streaming.base.place import ObjectPlace, Place
-from streaming.pipeline.batch_times import BatchTimes
+from streaming.pipeline.batches import BatchTimes
 from streaming.pipeline.effects import QUARANTINE
 from streaming.tables.append import append
 from streaming.tables.delta import answered, delta_at

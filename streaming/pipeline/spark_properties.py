@@ -174,7 +174,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         # By default a stop waits without end for a batch that cannot be interrupted, as in a write that hangs. The job
         # gives both queries 5 s, then each this time: it ends before `up` or a service manager kills it.
-        "spark.sql.streaming.stopTimeout": "10s",
+        "spark.sql.streaming.stopTimeout": "2s",
         # The archive's rows come to the driver if the tables are in an object store; a batch limits them.
         **({"spark.driver.maxResultSize": "0"} if settings.storage.tables else {}),
         "spark.python.daemon.module": WORKER_DAEMON,

@@ -67,8 +67,8 @@ class Restarts:
 USAGE_CODE = 2
 """The exit code of a command with a wrong option or setting, for which a new start is of no use."""
 GRACE_SECONDS = 30.0
-"""The longest time that a program may take to its end, unless it has a time of its own: the job up to 25 s if its
-batches hang."""
+"""The longest time that a program may take to its end, unless it has a time of its own: the job up to 7 s if a batch
+hangs."""
 AWAY_CODE = 4
 """The exit code of a command that a server did not answer."""
 _LINES_KEPT = 20

@@ -14,7 +14,7 @@ from checkpoints.lease import Lease
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.cli.main import app
-from streaming.pipeline import job
+from streaming.pipeline import batches, job
 from streaming.pipeline.rebuild.folder import Folder, Ready
 from tests.support.otlp_receiver import otlp_receiver
 
@@ -103,7 +103,7 @@ class Ended(Query):
 
     isActive = False  # noqa: N815  Spark's name
     lastProgress = SimpleNamespace(  # noqa: N815  as above
-        batchId=0, timestamp="2026-11-28T10:00:00.000Z", observedMetrics={job.ROWS_READ: {"rows": 5}},
+        batchId=0, timestamp="2026-11-28T10:00:00.000Z", observedMetrics={batches.ROWS_READ: {"rows": 5}},
         durationMs={"triggerExecution": 7},
     )  # fmt: skip
     recentProgress = (lastProgress,)  # noqa: N815  as above

@@ -29,7 +29,7 @@ from streaming.base.errors import UserError
 from streaming.base.settings import Settings
 from streaming.log.files import FilePublisher, files_of
 from streaming.log.rows import publish
-from streaming.pipeline import job
+from streaming.pipeline import batches, job
 from streaming.pipeline.session import spark_session
 from tests.support.plain import as_json, derived_rows
 from tests.support.tables import read_rows
@@ -245,8 +245,8 @@ class _Progressing(_Query):
     def lastProgress(self) -> object:  # noqa: N802  as above
         number = self.looks // 10
         return SimpleNamespace(
-            batchId=number, timestamp=f"2026-11-28T10:00:0{number}.000Z", observedMetrics={job.ROWS_READ: {"rows": 5}},
-            durationMs={"triggerExecution": 7},
+            batchId=number, timestamp=f"2026-11-28T10:00:0{number}.000Z",
+            observedMetrics={batches.ROWS_READ: {"rows": 5}}, durationMs={"triggerExecution": 7},
         )  # fmt: skip
 
     @property
@@ -375,9 +375,7 @@ def test_a_run_that_was_replaced_or_has_no_lease_ends_after_a_race(tmp_path):
 @pytest.mark.spark
 def test_a_batch_that_hangs_does_not_keep_the_run_from_its_end(spark, tmp_path, monkeypatch):
     begun, released = threading.Event(), threading.Event()
-    monkeypatch.setattr(job, "_STOP_SECONDS_MAX", 0)
-    timeout = spark.conf.get("spark.sql.streaming.stopTimeout")
-    assert timeout == "10s"
+    monkeypatch.setattr(job, "_SWAP_SECONDS_MAX", 0)
 
     def hang(_batch, _number) -> None:
         begun.set()
@@ -387,11 +385,9 @@ def test_a_batch_that_hangs_does_not_keep_the_run_from_its_end(spark, tmp_path, 
         return spark.readStream.format("rate").load().writeStream.queryName("hung").foreachBatch(hang).start()
 
     try:
-        spark.conf.set("spark.sql.streaming.stopTimeout", "1s")
         with pytest.raises(UserError, match="batch of the query hung hangs"), job.Running([start], tmp_path) as running:
             assert begun.wait(100)
     finally:
-        spark.conf.set("spark.sql.streaming.stopTimeout", timeout)
         released.set()
     [query] = running._queries
     query.awaitTermination(100)

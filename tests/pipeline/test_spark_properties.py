@@ -72,7 +72,7 @@ def test_a_folder_with_a_space_is_one_word_of_javas_options(tmp_path):
 def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
     """By `up`, by systemd, by Kubernetes, by a container's engine."""
     timeout = re.fullmatch(r"(\d+)s", visible(settings_of(), tmp_path)["spark.sql.streaming.stopTimeout"])
-    seconds = _STOP_SECONDS_MAX + 2 * int(timeout[1])
+    seconds = _STOP_SECONDS_MAX + int(timeout[1])
     files = "systemd/rebalance-watch-.service.d/common.conf", "kubernetes/watch.yaml", "container/compose.yaml"
     units, pod, container = ((CONF / name).read_text() for name in files)
     given = (
@@ -81,7 +81,7 @@ def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
         int(re.search(r"terminationGracePeriodSeconds: (\d+)$", pod, re.MULTILINE)[1]),
         60 * int(re.search(r"stop_grace_period: (\d+)m\b", container)[1]),
     )
-    assert seconds == 25, "streaming/pipeline/README.md says so"
+    assert seconds == 7, "streaming/pipeline/README.md says so"
     assert seconds < min(given)
 
 

@@ -11,7 +11,7 @@ from streaming.log.files import FilePublisher
 from streaming.log.recording import replayed_rows
 
 if TYPE_CHECKING:  # who reads the capture needs no Spark
-    from streaming.pipeline.job import Batch
+    from streaming.pipeline.batches import Batch
 
 CAPTURE = Path(str(resources.files("streaming.lab.demo").joinpath("capture.jsonl.gz")))
 FAULT_LOG = Path(str(resources.files("streaming.lab.demo").joinpath("faults.jsonl")))

@@ -7,7 +7,7 @@ from streaming.base.settings import load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from streaming.pipeline import job
-from streaming.pipeline.batch_times import BatchTimes
+from streaming.pipeline.batches import BatchTimes
 from streaming.serve.otlp.start import pushing
 from tests.support.otlp_receiver import otlp_receiver
 from tests.support.telemetry import telemetry

@@ -1,19 +1,39 @@
-"""Times of the parts of a micro-batch: measured while it runs, and made into a trace when Spark reports its end."""
+"""Micro-batches that have ended, as Spark reports them, with the times of their parts, measured while they ran."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.base.span import Attribute, Span
+from streaming.pipeline.sources import ROWS_READ
 
+EFFECTS: Final = "effects"
+"""What the operator's query observes of its rows."""
 _BATCHES_MAX: Final = 100
 """Batches whose parts are kept until their ends are reported; as many as Spark keeps reports."""
 _PLANNING: Final = ("latestOffset", "queryPlanning", "getBatch", "walCommit")
 """The parts of a batch's plan that Spark times, in milliseconds."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The result of one micro-batch."""
+
+    query: str
+    number: int
+    rows: int
+    """Rows that were read from the log."""
+    effects: int | None
+    """Rows that the operator derived; None for the archive."""
+    milliseconds: int
+    trace: Span
+    """The batch with its parts."""
 
 
 class BatchTimes:
@@ -40,7 +60,7 @@ class BatchTimes:
         return sorted(self._parts.pop(batch_id, []), key=lambda part: part.began_ns)
 
 
-def batch_trace(query: str, progress: StreamingQueryProgress, parts: Sequence[Span], rows: dict[str, int]) -> Span:
+def _batch_trace(query: str, progress: StreamingQueryProgress, parts: Sequence[Span], rows: dict[str, int]) -> Span:
     """Return a batch as a span.
 
     Args:
@@ -58,3 +78,20 @@ def batch_trace(query: str, progress: StreamingQueryProgress, parts: Sequence[Sp
         ended = max(ended, work_ended)  # Spark's times are whole milliseconds
         parts = (Span("plan", began, work_began, plan), *parts, Span("commit", work_ended, ended))
     return Span(f"{query} batch", began, ended, {"batch": progress.batchId, **rows}, tuple(parts))
+
+
+def ended_batches(query: StreamingQuery, times: BatchTimes | None, *, after: int) -> Iterable[Batch]:
+    """Yield the batches with rows that ended after a batch id."""
+    for progress in query.recentProgress:
+        observed = progress.observedMetrics
+        if progress.batchId > after and ROWS_READ in observed:
+            effects = observed[EFFECTS]["rows"] if EFFECTS in observed else None
+            rows = {"rows": observed[ROWS_READ]["rows"]} | ({} if effects is None else {"effects": effects})
+            yield Batch(
+                query=query.name,
+                number=progress.batchId,
+                rows=observed[ROWS_READ]["rows"],
+                effects=effects,
+                milliseconds=progress.durationMs["triggerExecution"],
+                trace=_batch_trace(query.name, progress, [] if times is None else times.take(progress.batchId), rows),
+            )
