@@ -47,8 +47,9 @@ _EXTRAS = {
 
 _OF_THE_DISK = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO})
 """Errors by which a disk, or the rights on it, refuse any command: no fault of the program."""
-_ALLOCATIONS = 50_000
-"""The number of new objects after which garbage is collected: what imports make stays, and 700 is Python's own."""
+_ALLOCATIONS = 200_000
+"""The number of new objects after which garbage is collected: what imports make stays, and 700 is Python's own. A short
+command ends before."""
 _OF_RIGHTS = frozenset({errno.EACCES, errno.EPERM})
 _OF_DELTA = re.compile(r"\(os error (\d+)\)")
 """The words of delta-rs in place of an errno."""

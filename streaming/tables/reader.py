@@ -307,7 +307,7 @@ class ReadModel(Closable):
             cursor.execute("BEGIN")
             try:
                 for view in views:
-                    view.show(cursor, keep=keep)
+                    view.show(cursor, keep=keep or view.is_small)
                 cursor.execute("COMMIT")
                 for view in views:
                     view.note_shown()

@@ -453,3 +453,18 @@ def test_what_one_answer_asks_twice_is_read_once_and_again_after_new_rows(tmp_pa
         assert model.refresh()
         assert (before, model.rows_once(query, {"suite": "x"})) == ([{"n": 0}], [{"n": 1}])
         assert model.rows_once(query, {"suite": "y"}) == [{"n": 0}]
+
+
+def test_a_small_table_is_read_once_for_an_answer_and_a_large_one_in_place(tmp_path, monkeypatch):
+    """To plan each scan of a file takes longer than to read a few rows."""
+    folder = make_tables(tmp_path / "tables")
+    append(folder, orders())
+
+    def files(query: str) -> bool:
+        with ReadModel(folder) as model:
+            (plan,) = model.sql(f"EXPLAIN {query}").to_pylist()
+            return "READ_PARQUET" in plan["explain_value"]
+
+    assert not files("SELECT a.code FROM anomalies a")
+    monkeypatch.setattr("streaming.tables.table.FEW_ROWS", 1)
+    assert files("SELECT a.code FROM anomalies a")

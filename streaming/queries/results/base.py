@@ -12,7 +12,7 @@ Instant: TypeAlias = Annotated[int, Field(json_schema_extra={"format": "epoch-ms
 class QueryResult(BaseModel):
     """The base of all results: immutable, without extra fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # most commands use few of them
 
 
 def times_of(rows: type[QueryResult]) -> frozenset[str]:
