@@ -14,7 +14,7 @@ from streaming.base.statements import statements_of, with_parts
 from streaming.queries.clients import clients_of_proxies
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of
 from streaming.queries.health import HEALTH, WithoutOwner, without_owner
-from streaming.queries.incidents import count_of_roots, group_incidents
+from streaming.queries.incidents import count_of_roots, group_incidents, unreachable_brokers
 from streaming.queries.observed import counts_for_lag, observed
 from streaming.queries.present import Freshness, SilenceByCluster, present
 from streaming.queries.rebalances import rebalances
@@ -29,7 +29,7 @@ from streaming.queries.results import (
 )
 from streaming.queries.results.groups import ASKED_WITHIN_MS
 from streaming.queries.roots import folded
-from streaming.tables.observations import LOOK_BACK_MS
+from streaming.tables.observations import LEVELS, LOOK_BACK_MS
 from streaming.tables.reader import ReadModel, Row
 
 GROWTH_MS = 3_600_000
@@ -67,8 +67,9 @@ def failed_messages(model: ReadModel, group_at: GroupAt) -> list[FailedMessages]
         "step": _SLICE_MS,
         "back": LOOK_BACK_MS,
     }
-    rows = model.rows(_IN_SHORT, parameters)
-    if any(row["added_since"] > until - GROWTH_MS for row in rows):
+    begins = min((span[0] for table in LEVELS if (span := model.span(table)) is not None), default=until)
+    rows = model.rows(_IN_SHORT if begins <= until - GROWTH_MS else _IN_FULL, parameters)
+    if begins <= until - GROWTH_MS and any(row["added_since"] > until - GROWTH_MS for row in rows):
         rows = model.rows(_IN_FULL, parameters)
     recent = (row for row in rows if row["age_ms"] <= LOOK_BACK_MS)
     return [FailedMessages(**row | {"added_ms": until - row.pop("added_since")}) for row in recent]
@@ -88,6 +89,10 @@ def group_brokers(model: ReadModel, group_at: GroupAt) -> list[GroupBroker]:
     fresh_ms = max(_FRESH_MS, 2 * (archive["interval_ms"] or 0))
     silence = {"silence": [UNREACHABLE, DEADLINE], "not_asked": NOT_ASKED}
     rows = model.rows(_SQL["brokers"], of_group | silence | {"instant": group_at.instant, "now": heard})
+    if silent := [row for row in rows if row["silent_since"] is not None]:  # longer than the requests are read back
+        unreachable = unreachable_brokers(model, group_at)
+        for row in silent:
+            row["silent_since"] = min(row["silent_since"], unreachable.get(row["broker"], row["silent_since"]))
     return [GroupBroker(**row, as_of=heard, is_fresh=heard - (row["answered_at"] or 0) <= fresh_ms) for row in rows]
 
 

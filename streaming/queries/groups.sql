@@ -87,14 +87,6 @@ of_broker AS (
     LEFT JOIN answered s ON s.broker = r.broker
     GROUP BY r.broker
 ),
-unreachable AS (
-    SELECT
-        i.subject AS broker,
-        min(epoch_ms(i.changed_at) - CAST(json_extract_string(i.evidence, '$.silent_ms') AS BIGINT)) AS since
-    FROM incidents_at(from_ms($instant)) i
-    WHERE i.cluster = $cluster AND i.code = 'BROKER_UNREACHABLE' AND i.cleared_at IS NULL
-    GROUP BY i.subject
-),
 named AS (
     SELECT q.broker FROM queues_at(from_ms($instant)) q
     WHERE q.cluster = $cluster AND q.group = $group AND NOT starts_with(q.topic, '%RETRY%')
@@ -102,13 +94,9 @@ named AS (
     SELECT a.broker FROM answers a WHERE a.type <> 'BROKER_STATUS'
 )
 SELECT
-    n.broker, o.asked_at, o.answered_at,
-    CASE WHEN o.silent_since IS NOT NULL THEN least(o.silent_since, coalesce(u.since, o.silent_since)) END
-        AS silent_since,
-    coalesce(o.remark, '') AS remark
+    n.broker, o.asked_at, o.answered_at, o.silent_since, coalesce(o.remark, '') AS remark
 FROM named n
 LEFT JOIN of_broker o ON o.broker = n.broker
-LEFT JOIN unreachable u ON u.broker = n.broker
 WHERE EXISTS (SELECT 1 FROM answers a)
 ORDER BY n.broker
 

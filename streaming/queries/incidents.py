@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.rules import revive_behind
+from rebalance_model.observe.rules import broker_unreachable, revive_behind
 from rebalance_model.observe.rules.registry import CODES
 from rebalance_model.observe.step import PROXY_UNREACHABLE
 from streaming.base.nearest import one_of
@@ -18,6 +18,10 @@ from streaming.tables.reader import ReadModel, Row
 
 _SQL = statements_of(__name__)
 
+_ANY = {
+    "code": None, "severity": None, "only_open": False, "only_resolved": False, "only_held": False, "since": 0,
+    "last": INT64_MAX,
+}  # fmt: skip
 
 _OF_POPPING = {revive_behind.CODE, PROXY_UNREACHABLE}
 """Incidents of brokers and proxies that concern only groups that pop."""
@@ -56,6 +60,7 @@ def incidents(  # noqa: PLR0913  filters
         "severity": severity,
         "only_open": only_open,
         "only_resolved": only_resolved,
+        "only_held": False,
         "since": since,
         "instant": instant_of(at),
         "last": INT64_MAX if last is None else last,
@@ -70,8 +75,23 @@ def group_incidents(
     model: ReadModel, group_at: GroupAt, *, only_open: bool = False, since: int = 0
 ) -> list[Incident]:  # fmt: skip
     """List the incidents of a group, and those of its cluster that affect it."""
-    anything = {"code": None, "severity": None, "only_resolved": False, "last": INT64_MAX}
-    return _read(model, {**group_at._asdict(), **anything, "only_open": only_open, "since": since})
+    filters = {**_ANY, **group_at._asdict(), "since": since}
+    if not only_open:
+        return _read(model, filters)
+    return _listed(model, [row for row in _held(model, **group_at._asdict()) if row["resolved_at"] is None], filters)
+
+
+def _held(model: ReadModel, cluster: str | None, group: str | None, instant: int) -> list[Row]:
+    """Return the rows of incidents whose condition holds: open ones, and those that a person has closed."""
+    of_group = {"cluster": cluster, "group": group, "instant": instant}
+    return model.rows_once(_SQL["incidents"], {**_ANY, **of_group, "only_held": True})
+
+
+def unreachable_brokers(model: ReadModel, group_at: GroupAt) -> dict[str, int]:
+    """Return the brokers of a group's cluster that do not answer, and since when, epoch milliseconds."""
+    rows = [row for row in _held(model, **group_at._asdict()) if row["code"] == broker_unreachable.RULE.code]
+    silences = [(row, json.loads(row["evidence"]).get("silent_ms")) for row in rows]
+    return {row["subject"]: row["changed_at"] - silent_ms for row, silent_ms in silences if silent_ms is not None}
 
 
 def count_of_roots(
@@ -82,8 +102,7 @@ def count_of_roots(
     They are those that `incidents` lists of the group, with those of its cluster: of a broker that has queues of the
     group, and of what all groups depend on. Those that a person has closed while their condition holds are ``closed``.
     """
-    rows = model.rows(_SQL["held"], {"instant": instant, "cluster": cluster, "group": group})
-    listed = [incident_from_row(row) for row in rows]
+    listed = [incident_from_row(row) for row in _held(model, cluster, group, instant)]
     listed = with_parents(listed, [one for one in listed if one.resolved_at is None])
     of_cluster, of_group = [], defaultdict(list)
     for incident in listed:
@@ -150,7 +169,11 @@ def transitions_of(model: ReadModel, incident_id: str) -> list[Row]:
 
 
 def _read(model: ReadModel, filters: Mapping[str, object]) -> list[Incident]:
-    rows = model.rows(_SQL["incidents"], filters)
+    return _listed(model, model.rows(_SQL["incidents"], filters), filters)
+
+
+def _listed(model: ReadModel, rows: list[Row], filters: Mapping[str, object]) -> list[Incident]:
+    """Return the incidents of rows, without those of the cluster that do not affect the group, with their parents."""
     if filters["group"] is not None and any(not row["group"] for row in rows):
         group_at = {"group": filters["group"], "instant": filters["instant"]}
         places = model.rows(_SQL["brokers_of_group"], group_at)

@@ -1,16 +1,21 @@
 -- name: incidents
-WITH known AS (SELECT n.* FROM incidents_at(from_ms($instant)) n)
 SELECT i.*, coalesce(c.consequences, 0) AS consequences
-FROM known i
+FROM incidents_at(from_ms($instant)) i
 LEFT JOIN (
-    SELECT p.parent, count(*) AS consequences
-    FROM known p
-    WHERE p.parent IS NOT NULL
-    GROUP BY p.parent
+    SELECT l.parent, count(*) AS consequences
+    FROM (
+        SELECT arg_max_null(a.parent, (a.time, a.seq)) AS parent
+        FROM anomalies a
+        WHERE a.time <= from_ms($instant)
+        GROUP BY a.cluster, a.group, a.incident_id
+    ) l
+    WHERE l.parent IS NOT NULL
+    GROUP BY l.parent
 ) c ON c.parent = i.incident_id
 WHERE ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group IN ($group, ''))
     AND ($code IS NULL OR i.code = $code) AND ($severity IS NULL OR i.severity = $severity)
     AND (NOT $only_open OR i.resolved_at IS NULL) AND (NOT $only_resolved OR i.resolved_at IS NOT NULL)
+    AND (NOT $only_held OR i.cleared_at IS NULL)
     AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
 ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
 LIMIT $last
@@ -19,11 +24,6 @@ LIMIT $last
 SELECT q.cluster, q.broker, bool_or(q.group = $group) AS of_group
 FROM queues_at(from_ms($instant)) q
 GROUP BY q.cluster, q.broker
-
--- name: held
-SELECT i.* FROM incidents_at(from_ms($instant)) i
-WHERE i.cleared_at IS NULL AND ($cluster IS NULL OR i.cluster = $cluster)
-    AND ($group IS NULL OR i.group IN ($group, ''))
 
 -- name: explaining
 SELECT i.* FROM incidents_at(from_ms($instant)) i

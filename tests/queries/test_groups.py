@@ -1,6 +1,7 @@
 """The state of groups, asked of tables."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from streaming.queries.groups import groups, overview
 from streaming.queries.present import history_ends
 from streaming.queries.results import TelemetryCoverage
 from streaming.tables import ReadModel
+from streaming.tables.reader import Row
 from tests.serve.dashboard.tables import MINUTE, Group
 from tests.support.asked import Asked
 from tests.support.tables import append, make_tables
@@ -50,6 +52,25 @@ def test_a_group_is_silent_after_three_snapshot_intervals(model, minutes_ago, he
 def test_when_all_telemetry_has_ended_the_last_known_state_is_shown(model):
     assert history_ends(model).silent
     assert overview(model, find_group(model, "reported")).group.health == "OK"
+
+
+def test_an_overview_asks_once_for_incidents(tmp_path, monkeypatch):
+    """They take longer to plan than most of what is read of a group."""
+    group = Group("reported", "Orders", ("a@1",))
+    group.state(NOW)
+    folder = make_tables(tmp_path)
+    append(folder, group.taken())
+    asked: list[str] = []
+    rows = ReadModel.rows
+
+    def counted(self: ReadModel, query: str, *parameters: Any) -> list[Row]:
+        asked.append(query)
+        return rows(self, query, *parameters)
+
+    monkeypatch.setattr(ReadModel, "rows", counted)
+    with ReadModel(folder) as model:
+        overview(model, find_group(model, "reported"))
+    assert sum("incidents_at(" in query for query in asked) == 1
 
 
 @pytest.mark.parametrize(
