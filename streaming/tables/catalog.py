@@ -24,6 +24,8 @@ _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _NAME = re.compile(r"\b[a-z_]+\b")
 _USE = re.compile(r"(?P<read>\b(?:FROM|JOIN)\s+)?\b(?P<name>[a-z_]+)\b(?P<call>\()?")
 """A word of a query; a view is used where it is read, a function where it is called."""
+_TIMESTAMP = re.compile(r"from_ms\([^()]*\)|CAST\([^()]* AS TIMESTAMPTZ\)")
+"""An argument that is a timestamp already."""
 _INSTANT = ("instant",)
 _DEFINED = {
     **dict.fromkeys(observations.SEEN, _INSTANT),
@@ -68,9 +70,10 @@ class Definition(NamedTuple):
 
     def called(self, arguments: Sequence[str]) -> str:
         """Return the SELECT in DuckDB's dialect with arguments for its parameters: timestamps, or text and dates."""
-        given = dict(zip(self.parameters or (), arguments, strict=True))
+        timestamps = [one if _TIMESTAMP.fullmatch(one) else f"CAST({one} AS TIMESTAMPTZ)" for one in arguments]
+        given = dict(zip(self.parameters or (), timestamps, strict=True))
         sql = re.sub(r"--.*", "", self.sql).replace("AS TIMESTAMP)", "AS TIMESTAMPTZ)")  # Spark's name for it
-        return _NAME.sub(lambda name: f"CAST({given[name[0]]} AS TIMESTAMPTZ)" if name[0] in given else name[0], sql)
+        return _NAME.sub(lambda name: given.get(name[0], name[0]), sql)
 
 
 def tables_in(query: str) -> frozenset[str]:

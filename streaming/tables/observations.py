@@ -67,6 +67,7 @@ state of its queues, so earlier ones add nothing, and their arrays need not be u
 LOOK_BACK_MS = 900_000
 """An observation before this is ignored, not stale; see `UnnestDialect.seen` for rows with long intervals."""
 _AGO, _SOON = f"epoch_ms(instant) - {LOOK_BACK_MS}", "epoch_ms(instant) + 300000"
+_LONG_AGO = "epoch_ms(instant) - 3900000"
 
 
 class UnnestDialect(NamedTuple):
@@ -84,31 +85,42 @@ class UnnestDialect(NamedTuple):
     def seen(self, seen: Seen) -> str:
         """Return the SELECT of one of `SEEN`, with the parameter ``instant``.
 
-        It looks back 15 minutes, or three intervals of a row if that is more, up to 65 minutes. It is split into parts
-        so that the reader's statistics apply: for the last part, files and row groups without a long interval are not
-        read; ``row_time`` is the time in these statistics.
+        It looks back 15 minutes, or three intervals of a row if that is more, up to 65 minutes. The rows are read in
+        parts so that the reader's statistics apply: for those with a long interval, files and row groups without one
+        are not read. They are unnested together: DuckDB takes longer to plan a query than to answer it. ``row_time`` is
+        the time in these statistics, and none of a row's observations is later.
 
         Args:
             seen: whose rows it reads.
         """
-        only, last = seen.only, _LAST_ANSWERS.format(first=day(_AGO), last=day("epoch_ms(instant)"), only=seen.only)
-        rolled_up = {table: level for table, level in LEVELS.items() if level != RAW}
+        last = _LAST_ANSWERS.format(first=day(_AGO), last=day("epoch_ms(instant)"), only=seen.only)
+        arrays = [name for name in _EACH if name in seen.reported]
+        names = ", ".join(f"p.{name}" for name in (*_WHOLE, *arrays))
+
+        def read(table: str, level: int) -> str:
+            observed_at = "NULL" if level == RAW else "p.observed_at"
+            return f"SELECT {names}, {level} AS level, p.time AS row_time, {observed_at} AS observed_at FROM {table} p"  # noqa: S608  parts of ours
+
+        raw, *rolled_up = (read(table, level) for table, level in LEVELS.items())
+        rows = f"""
+{read(last, RAW)}
+UNION ALL
+SELECT p.* FROM ({" UNION ALL ".join(rolled_up)}) p
+WHERE p.{seen.only} AND p.interval_ms <= 300000 AND p.row_time > instant - INTERVAL '15' MINUTE
+    AND p.row_time <= instant + INTERVAL '5' MINUTE AND p.date BETWEEN {day(_AGO)} AND {day(_SOON)}
+UNION ALL
+SELECT p.* FROM ({" UNION ALL ".join([raw, *rolled_up])}) p
+WHERE p.{seen.only} AND p.interval_ms > 300000 AND p.row_time > instant - INTERVAL '65' MINUTE
+    AND p.row_time <= instant + INTERVAL '5' MINUTE AND p.date BETWEEN {day(_LONG_AGO)} AND {day(_SOON)}
+    AND (p.level < {RAW} OR p.row_time <= instant - INTERVAL '15' MINUTE)
+"""  # noqa: S608  parts of ours
         return f"""
-SELECT r.*, {rank("r")} AS rank
-FROM ({_unnested(last, RAW, self, _EACH, seen.reported)}) r
-UNION ALL
-SELECT a.*, {rank("a")} AS rank
-FROM ({_union(self, rolled_up, seen.reported)}) a
-WHERE a.{only} AND a.row_time > instant - INTERVAL '15' MINUTE AND a.row_time <= instant + INTERVAL '5' MINUTE
-    AND a.date BETWEEN {day(_AGO)} AND {day(_SOON)}
-    AND a.time > instant - INTERVAL '15' MINUTE AND a.time <= instant
-UNION ALL
-SELECT b.*, {rank("b")} AS rank
-FROM {VIEW} b
-WHERE b.{only} AND b.row_time > instant - INTERVAL '65' MINUTE AND b.row_time <= instant + INTERVAL '5' MINUTE
-    AND b.interval_ms > 300000
-    AND b.date BETWEEN {day("epoch_ms(instant) - 3900000")} AND {day(_SOON)}
-    AND epoch_ms(b.time) > epoch_ms(instant) - 3 * b.interval_ms AND b.time <= instant - INTERVAL '15' MINUTE
+SELECT o.*, {rank("o")} AS rank
+FROM ({_unnested(f"({rows})", "p.level", self, _EACH, arrays)}) o
+WHERE o.time <= instant AND (
+    o.time > instant - INTERVAL '15' MINUTE
+    OR o.interval_ms > 300000 AND epoch_ms(o.time) > epoch_ms(instant) - 3 * o.interval_ms
+)
 """  # noqa: S608  parts of ours
 
 
@@ -148,21 +160,31 @@ def in_duckdb(table: str, rows: str, names: Collection[str], topics: str = "") -
     return _unnested(f"(SELECT r.*, {places} AS places FROM {rows} r)", LEVELS[table], _IN_DUCKDB_PLACES, columns)  # noqa: S608  parts of ours
 
 
-def _union(words: UnnestDialect, levels: dict[str, int], reported: Collection[str] = _EACH) -> str:
+def _union(words: UnnestDialect, levels: dict[str, int]) -> str:
     """Return the union of several levels."""
-    return "\nUNION ALL\n".join(_unnested(table, level, words, _EACH, reported) for table, level in levels.items())
+    return "\nUNION ALL\n".join(_unnested(table, level, words, _EACH) for table, level in levels.items())
 
 
 def _unnested(
-    rows: str, level: int, words: UnnestDialect, each: Collection[str], reported: Collection[str] = _EACH
+    rows: str, level: int | str, words: UnnestDialect, each: Collection[str], reported: Collection[str] = _EACH
 ) -> str:
-    """Return the SELECT that unnests the arrays that are reported; of `each`, the others are null."""
-    rolled_up = level < RAW
+    """Return the SELECT that unnests the arrays that are reported; of `each`, the others are null.
+
+    Args:
+        rows: the rows: the name of a table, or a relation.
+        level: the level of the rows; as SQL, if the relation has several, and ``row_time``.
+        words: the engine's SQL.
+        each: the columns to return.
+        reported: those of them that are unnested.
+    """
     present = [name for name in each if name in reported]
-    names = [*present, "observed_at"] if rolled_up else present
+    names = present if level == RAW else [*present, "observed_at"]
     arrays = ", ".join(f"coalesce(p.{name}, array())" for name in names)  # null in rows that are older than the column
     after = words.lateral.format(arrays=arrays, names=", ".join(names))
-    time = words.element.format("observed_at") if rolled_up else "p.time"
+    observed_at, row_time = words.element.format("observed_at"), "p.time"
+    time = "p.time" if level == RAW else observed_at
+    if isinstance(level, str):
+        time, row_time = f"coalesce({observed_at}, p.row_time)", "p.row_time"
     whole = ", ".join(f"p.{name}" for name in _WHOLE)
     taken = ", ".join(f"{words.element.format(name) if name in present else 'NULL'} AS {name}" for name in each)
-    return f"SELECT {whole}, {level} AS level, p.time AS row_time, {time} AS time, {taken} FROM {rows} p{after}"  # noqa: S608  parts of ours
+    return f"SELECT {whole}, {level} AS level, {row_time} AS row_time, {time} AS time, {taken} FROM {rows} p{after}"  # noqa: S608  parts of ours
