@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
 from math import isfinite
@@ -39,12 +39,23 @@ def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
         UserError: see `ReadModel.ask`.
     """
     answer = model.ask(query, limit=limit)
-    columns = [[_plain(value) for value in column.to_pylist()] for column in answer.table.columns]
+    columns = [[_plain(value) for value in _values(column)] for column in answer.table.columns]
     durations = tuple(field.name for field in answer.table.schema if pa.types.is_interval(field.type))
     return SqlResult(
         columns=tuple(answer.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=answer.cut,
         durations=durations, warnings=tuple(filter(None, [list_warning(query)])),
     )  # fmt: skip
+
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_TIME: Final = pa.timestamp("us", tz="UTC")
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column; by itself pyarrow imports pandas for a time, which takes longer than the query."""
+    if column.type != _TIME:
+        return list(column.to_pylist())
+    return [None if us is None else _EPOCH + timedelta(microseconds=us) for us in column.cast(pa.int64()).to_pylist()]
 
 
 def _plain(value: object) -> object:

@@ -4,7 +4,6 @@ from streaming.base.language import gettext, marked, ngettext
 from streaming.queries import labels
 from streaming.queries.columns.column import SHORT_ID, ColumnValue, Context, ResultColumn, Table, Tone, plain
 from streaming.queries.results import BY_PERSON, Incident, QualityCheck, RecordedAction, Transition
-from streaming.queries.rule_text import headline
 
 _DETAIL_CHARACTERS = 300
 _ACTIONS = {
@@ -88,6 +87,8 @@ def _other_client(incident: Incident, _: Context) -> str:
 
 
 def _headline(incident: Incident, _: Context) -> ColumnValue:
+    from streaming.queries.rule_text import headline  # of all rules, which most tables do without
+
     return ColumnValue(headline(incident), incident.severity)
 
 
