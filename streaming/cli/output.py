@@ -96,7 +96,7 @@ def tables() -> Iterator["ReadModel"]:
     """
     from streaming.tables import ReadModel
 
-    with _interruption() as check, ReadModel(place_of_tables()) as model:
+    with _interruption() as check, ReadModel(place_of_tables(), once=True) as model:
         check()
         yield model
 

@@ -124,7 +124,7 @@ class Worker:
             with suppress(ImportError):
                 import_module("pandas")  # pyarrow does so for the first timestamp: half a second
         try:
-            model = ReadModel(tables, spill=spill)
+            model = ReadModel(tables, spill=spill, once=not self._is_lasting)
         except UserError as error:
             self._is_last = True
             self._fail(error)

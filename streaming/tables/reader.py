@@ -45,6 +45,11 @@ ANSWER_ROWS = 10_000
 _ASKED = 32
 """Answers that `ReadModel.rows_once` keeps."""
 
+_LARGE = ("telemetry", "queue_progress")
+"""The tables that grow fastest."""
+_ROW_GROUP = 122_880
+"""The rows that DuckDB reads by one thread."""
+
 _ALL = frozenset({*TABLES, *VIEWS, *FUNCTIONS})
 _LISTS = re.compile(r"\b(show|describe|desc)\b", re.IGNORECASE)
 """Statements that list all that is defined, as SHOW TABLES does."""
@@ -69,12 +74,13 @@ class ReadModel(Closable):
     evidence in the other tables.
     """
 
-    def __init__(self, tables: Place, *, spill: Path | None = None) -> None:
+    def __init__(self, tables: Place, *, spill: Path | None = None, once: bool = False) -> None:
         """Open the tables.
 
         Args:
             tables: their folder or object store.
             spill: an existing folder for sorts and aggregates that are larger than memory; None: a temporary one.
+            once: whether it is for one answer: one of small tables takes one thread, because the others only wait.
 
         Raises:
             NotReadyError: the folder has no tables, or one is missing.
@@ -93,7 +99,8 @@ class ReadModel(Closable):
         self._keeps = False
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-") if spill is None else None
         folder = spill if self._spilled is None else Path(self._spilled.name)
-        self._database = connected(folder_at(tables).path, spill=folder)
+        threads = 1 if once and all(self._view(table).has_fewer_rows(_ROW_GROUP) for table in _LARGE) else None
+        self._database = connected(folder_at(tables).path, spill=folder, threads=threads)
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
         define_times(self._database)
         self._lacking = [

@@ -104,11 +104,14 @@ class TableView:
         """The files of the snapshot that the view shows, or will show."""
         return self._files if self._shown is None else self._shown
 
+    def has_fewer_rows(self, number: int) -> bool:
+        """Return whether the snapshot has fewer rows; False if the log does not have their number."""
+        return all(file.rows for file in self._files) and sum(file.rows for file in self._files) < number
+
     @property
     def is_small(self) -> bool:
         """Return whether it takes less to read its rows once than to plan each scan of its files."""
-        rows = [file.rows for file in self._files] if self._is_wanted else []
-        return all(rows) and 0 < sum(rows) < FEW_ROWS
+        return self._is_wanted and bool(self._files) and self.has_fewer_rows(FEW_ROWS)
 
     @property
     def is_lacking(self) -> bool:

@@ -468,3 +468,17 @@ def test_a_small_table_is_read_once_for_an_answer_and_a_large_one_in_place(tmp_p
     assert not files("SELECT a.code FROM anomalies a")
     monkeypatch.setattr("streaming.tables.table.FEW_ROWS", 1)
     assert files("SELECT a.code FROM anomalies a")
+
+
+def test_one_answer_of_small_tables_takes_one_thread(tmp_path, monkeypatch):
+    folder = make_tables(tmp_path / "tables")
+    append(folder, orders())
+
+    def threads(*, once: bool) -> int:
+        with ReadModel(folder, once=once) as model:
+            return int(model.rows("SELECT current_setting('threads') AS threads")[0]["threads"])
+
+    [(every,)] = duckdb.execute("SELECT current_setting('threads')").fetchall()
+    assert (threads(once=True), threads(once=False)) == (1, every)
+    monkeypatch.setattr("streaming.tables.reader._ROW_GROUP", 1)
+    assert threads(once=True) == every
