@@ -15,7 +15,7 @@ from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts, o
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
-from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
+from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.rules import revive_behind
 from rebalance_model.observe.rules.coverage import coverage, is_popped_or_proxied
 from rebalance_model.observe.state import GroupState, IncidentState, LastGroupRow, LastQueueRow
@@ -60,7 +60,7 @@ _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"
 def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts]) -> None:
     """Write rows for what changed materially in this step; queues that were ``judged`` are in hand."""
     if step.touched:
-        incidents, may_be_calm = _by_queue(step.state), step.facts.is_polled and not step.cluster.incidents
+        incidents, may_be_calm = _by_queue(step.state), not (step.facts.missing or step.cluster.incidents)
         others = [mq for mq in step.touched if mq not in judged]
         facts_of = {**judged, **of_queues(step.facts, others)} if others else judged
         for mq in step.touched:
@@ -83,7 +83,7 @@ def _is_as_before(q: QueueFacts) -> bool:
         and row.expected_owner == queue.expected_owner
         and row.shared_by is None
         and queue.ended is None
-        and row.locked is _locked(q)
+        and row.locked is q.is_locked
     )
 
 
@@ -137,20 +137,20 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
 def _unknown_health(step: GroupStep) -> tuple[Health, str]:
     """Return health and reason of a group without an incident to warn of."""
     state = step.state
-    if not state.is_polled and state.pops is not None and not state.members and state.pops.modes:
+    if "OFFSETS" in step.facts.missing and not state.members and step.facts.pops.modes:
         return "UNKNOWN", "its clients are behind a proxy, and only their calls are seen"
-    if not (step.facts.is_polled or step.facts.hooks):
+    if not step.facts.is_reported:
         return "UNKNOWN", "no source reports it"
     if is_deleted(state, step.now):
         return "UNKNOWN", GROUP_DELETED
     if step.facts.info is None:
         return "UNKNOWN", "no broker answers"
-    by_hook = _health_by_hook(step) if not state.is_polled or step.facts.is_mute else None
-    return by_hook or (_health_of_members(step) if state.members else _health_without_members(step))
+    by_calls = _health_by_calls(step) if not step.facts.shows_owners else None
+    return by_calls or (_health_of_members(step) if state.members else _health_without_members(step))
 
 
-def _health_by_hook(step: GroupStep) -> tuple[Health, str] | None:
-    """Return what hooks alone do not show of a group; None: nothing."""
+def _health_by_calls(step: GroupStep) -> tuple[Health, str] | None:
+    """Return what calls alone do not show of a group; None: nothing."""
     state = step.state
     if not state.members and state.no_members_since:
         return "UNKNOWN", f"no client is listed since {utc(state.no_members_since)} UTC, and no offsets are seen"
@@ -158,7 +158,7 @@ def _health_by_hook(step: GroupStep) -> tuple[Health, str] | None:
         return None
     if (unused := _unused_broker(step)) is not None:
         return "UNKNOWN", f"no pull or commit is seen at {unused}"
-    unseen = _unseen_broker(step) if not state.is_polled else None
+    unseen = _unseen_broker(step) if step.facts.routes is None else None
     return ("UNKNOWN", f"no client is seen at {unseen}, which may have queues of its topics") if unseen else None
 
 
@@ -170,8 +170,7 @@ def _unseen_broker(step: GroupStep) -> str | None:
     brokers, views = step.cluster.brokers, step.state.views
     if len(brokers) <= len(views) and brokers.keys() <= views.keys():
         return None
-    unseen = (name for name in sorted(brokers.keys() - views.keys()) if brokers[name].hook)
-    return next((name for name in unseen if step.cluster.keeps_up(brokers[name].hook)), None)
+    return next((name for name in sorted(brokers.keys() - views.keys()) if step.cluster.is_watched(name)), None)
 
 
 def _unused_broker(step: GroupStep) -> str | None:
@@ -188,10 +187,10 @@ def _is_unused(step: GroupStep, q: QueueFacts) -> bool:
 
     A client that has a queue pulls it at least every 30 s, or holds back and commits it every 5 s.
     """
-    seen, hook = q.seen, q.hook
-    if seen is None or hook is None or q.mq.is_retry:
+    seen = q.calls
+    if seen is None or q.mq.is_retry:
         return False
-    last = max(seen.pull_time, seen.commit_time, seen.holder_since, hook.covered_since)
+    last = max(seen.pull_time, seen.commit_time, seen.holder_since, q.watched_since)
     return step.now - last > step.policy.pull_max_idle_time
 
 
@@ -236,8 +235,7 @@ def _health_without_members(step: GroupStep) -> tuple[Health, str]:
 def _queue_health(step: GroupStep, q: QueueFacts, incidents: _OfQueues) -> tuple[Health, str]:
     """Return health and reason of a queue, from its broker's and its owner's."""
     state, mq, owner = step.state, q.mq, q.owner
-    is_polled = step.facts.is_polled
-    is_reported = is_polled or step.hook_of(mq.broker) is not None
+    is_reported = "OFFSETS" not in step.facts.missing or q.watched_since <= step.now
     if state.incidents or step.cluster.incidents:
         down = step.cluster.incident("BROKER_UNREACHABLE", mq.broker)
         worst = _worst(step, [*incidents.get(mq, ()), *([down] if down is not None else ())])
@@ -249,9 +247,9 @@ def _queue_health(step: GroupStep, q: QueueFacts, incidents: _OfQueues) -> tuple
         return _without_owner(step, mq)
     if owner.unanswered and owner.silent:
         return "UNKNOWN", f"no answer from {q.queue.owner}"
-    if not owner.readable and q.hook is None:
+    if not (owner.readable or q.watched_since <= step.now):
         return "UNKNOWN", f"no readable answer from {q.queue.owner}"
-    is_seen = (is_polled and owner.readable and owner.answered > 0) or not _is_unused(step, q)
+    is_seen = (step.facts.shows_owners and owner.readable and owner.answered > 0) or not _is_unused(step, q)
     return ("OK", "") if is_seen else ("UNKNOWN", f"no pull or commit is seen at {mq.broker}")
 
 
@@ -321,33 +319,15 @@ def _snapshot_queue(step: GroupStep, q: QueueFacts, incidents: _OfQueues, *, alw
     queue, ended = q.queue, q.queue.ended
     status, reason = _queue_health(step, q, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
     shared_by = step.facts.shared_by(q.mq) or None if step.facts.popped else None
-    row = LastQueueRow(queue.owner, queue.expected_owner, _locked(q), status, reason, shared_by)
+    row = LastQueueRow(queue.owner, queue.expected_owner, q.is_locked, status, reason, shared_by)
     if always or row != queue.last_row:
         queue.last_row = row
         step.emit(_queue_row(step, q, row))
 
 
-def _locked(q: QueueFacts) -> bool | None:
-    """Return whether the owner of an ordered queue has its lock, by its answer or the hook, whichever is younger."""
-    owner, hook = q.owner, q.view.hook if q.view is not None else None
-    if owner is None:
-        return None
-    is_known = owner.readable and not (owner.unanswered and owner.silent)
-    process_queue, entry = (
-        owner.queues.get(q.mq) if is_known else None,
-        hook.locks.get(q.mq) if hook is not None else None,
-    )
-    granted = entry is not None and entry.client_id == q.queue.owner
-    if process_queue is not None and not (
-        granted and entry is not None and entry.last_update_timestamp > owner.answered
-    ):
-        return process_queue.locked if owner.orderly else None
-    return granted if entry is not None else None
-
-
 def _queue_row(step: GroupStep, q: QueueFacts, row: LastQueueRow) -> QueueSnapshot:
     mq, held = q.mq, owners_queue(step, q)
-    lock_at, pull_at, consume_at = _stamps(step, q, held) if held is not None else (None, None, None)
+    lock_at, pull_at, consume_at = _stamps(q, held) if held is not None else (None, None, None)
     return QueueSnapshot(
         **step.next_row(),
         topic=mq.topic,
@@ -360,8 +340,8 @@ def _queue_row(step: GroupStep, q: QueueFacts, row: LastQueueRow) -> QueueSnapsh
     )
 
 
-def _stamps(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> tuple[int | None, int | None, int | None]:
+def _stamps(q: QueueFacts, process_queue: OwnersQueue) -> tuple[int | None, int | None, int | None]:
     """Return when the owner renewed its lock, pulled and consumed; of a silent one only what the hook saw."""
     if process_queue.client.silent:
-        return process_queue.last_lock_timestamp if process_queue.lock_is_exact else None, pulled_by_hook(step, q), None
+        return process_queue.last_lock_timestamp if process_queue.lock_is_exact else None, q.owner_pulled_at, None
     return process_queue.last_lock_timestamp, process_queue.last_pull_timestamp, process_queue.last_consume_timestamp

@@ -11,7 +11,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.events import Event, key_of
-from rebalance_model.observe.facts.group_facts import GroupFacts, fact
+from rebalance_model.observe.facts.group_facts import NO_POPS, GroupFacts, fact
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     BrokerView,
@@ -203,7 +203,9 @@ class GroupStep(Step):
     @fact
     def facts(self) -> GroupFacts:
         """Return what is known of the group, until that changes."""
-        return GroupFacts(self.state, self.policy, self.now)
+        state, collector = self.state, self.state.collector
+        is_polled = bool(collector) and collector not in state.silent
+        return GroupFacts(state, self.policy, self.now, is_polled, state.pops or NO_POPS)
 
     def changed(self, what: What) -> None:
         """Note what has changed of the group: the one place that decides what is judged and written again by it."""

@@ -110,7 +110,7 @@ def test_a_wrong_reference_is_found(line, monkeypatch):
 @pytest.mark.parametrize(
     "line",
     [
-        "README.md", "`rules.stall.by_hook`", "`web.url`", "`turn.state`", "[a](LICENSE)", "[a](https://b.md)",
+        "README.md", "`rules.stall.by_calls`", "`web.url`", "`turn.state`", "[a](LICENSE)", "[a](https://b.md)",
         "rules/stall.py", "rules/<rule>.py", "FOLDER/*.py", "my.toml", "[a](#two-commands)",
     ],
 )  # fmt: skip

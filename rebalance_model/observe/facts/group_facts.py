@@ -14,8 +14,10 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo, Subscr
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, ClientView, GroupState, HookView
+from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, ClientView, GroupState, HookView, Pops, Route
 
+HEARTBEAT_LATE = 5_000
+"""The longest delay of a heartbeat beyond its interval; milliseconds."""
 TOPICS_MAX = 64
 """At most this many topics of a member are kept and compared, the first ones by name."""
 _SHORT_CHARACTERS_MAX = 2_000
@@ -76,6 +78,10 @@ def _parsed(expression_type: str, sub_string: str) -> Interest:
     return kind, frozenset(tag.strip() for tag in text.split("||") if tag.strip()) or frozenset("*")
 
 
+NO_CALLS, NO_POPS = HookView("", 0), Pops()
+"""The facts of calls that are not seen. Facts are read, never written."""
+UNWATCHED = 2**62
+"""The instant from which a silence of calls counts where they are not seen: none counts."""
 SHARED_BY_MAX = 64
 """At most this many of the clients that pop a queue are named."""
 Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "MIXED", "ACTIVE", "PROXIED", ""]
@@ -116,6 +122,10 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     state: GroupState
     policy: Policy
     now: int
+    is_polled: bool
+    """True if a collector is followed, and is not silent."""
+    pops: Pops
+    """The calls of consumers that pop; empty, if none was seen."""
 
     @fact
     def members(self) -> frozenset[str]:
@@ -123,15 +133,56 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         return frozenset(self.state.members)
 
     @fact
-    def is_polled(self) -> bool:
-        """Return whether a collector is followed, and is not silent."""
-        return self.state.is_polled
-
-    @fact
     def hooks(self) -> dict[str, HookView]:
-        """Return by broker the hooks that report: neither silent nor late."""
+        """Return by broker what calls show, of the brokers whose hook reports: it is neither silent nor late."""
         views, silent = self.state.views.items(), self.state.silent
         return {broker: view.hook for broker, view in views if view.hook is not None and view.hook.source not in silent}
+
+    def calls_at(self, broker: str) -> HookView:
+        """Return what calls at a broker show now; nothing, while they are not seen."""
+        return self.hooks.get(broker, NO_CALLS)
+
+    def watched_since(self, broker: str) -> int:
+        """Return since when no call at a broker is missed; epoch ms. `UNWATCHED`: calls are not seen now."""
+        return self.hooks[broker].covered_since if broker in self.hooks else UNWATCHED
+
+    @fact
+    def is_reported(self) -> bool:
+        """Return whether any source reports the group now."""
+        return self.is_polled or bool(self.hooks)
+
+    @fact
+    def missing(self) -> tuple[Literal["POLLS", "OFFSETS", "DEAD_LETTERS"], ...]:
+        """Return what no source reports now; of offsets, calls show only what is pulled and not committed."""
+        return () if self.is_polled else ("POLLS", "OFFSETS", "DEAD_LETTERS")
+
+    @fact
+    def shows_owners(self) -> bool:
+        """Return whether members report which queues they have; else only their calls tell."""
+        return self.is_polled and not self.is_mute
+
+    @fact
+    def routes(self) -> dict[str, Route] | None:
+        """Return the routes of topics; None: they may be others by now, or unknown: calls show none."""
+        return self.state.routes if self.is_polled else None
+
+    @fact
+    def lists(self) -> dict[str, tuple[set[str], set[str]]]:
+        """Return by broker the members that it lists, and those of them whose heartbeats it is sure to receive.
+
+        Left out are brokers of which no list is known: no answer came, or not all members have sent a heartbeat since
+        calls are seen.
+        """
+        since, lists = self.now - self.policy.heartbeat_broker_interval - HEARTBEAT_LATE, {}
+        for broker, view in self.state.views.items():
+            hook, table = self.hooks.get(broker), view.info.channel_info_table.values()
+            listed = {info.client_id for info in table}
+            if hook is not None and self.now > hook.complete_at:
+                beating = {info.client_id for info in table if info.last_update_timestamp >= since}
+                lists[broker] = (listed | hook.expected_back_until.keys(), beating)
+            elif hook is None and view.asked and not view.failing:
+                lists[broker] = (listed, listed)
+        return lists
 
     @fact
     def hooked_since(self) -> int | None:
@@ -161,8 +212,7 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
 
         The queues of such a topic have no owner and no locks; the other topics are pulled.
         """
-        state = self.state
-        return _poppers(state) if state.poppers or (state.pops is not None and state.pops.poppers) else {}
+        return _poppers(self.state, self.pops) if self.state.poppers or self.pops.poppers else {}
 
     @fact
     def division(self) -> Division:
@@ -264,7 +314,7 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         if mq.is_retry:
             return False
         if view is None or not view.is_fifo:
-            queue = self.state.popped_queue(mq)
+            queue = self.pops.queues.queues.get(mq)
             return queue is not None and queue.order
         return mq.topic in self.popped or self.division in ("", "PROXIED")
 
@@ -299,13 +349,13 @@ def is_subscribed(state: GroupState, topic: str) -> bool:
     return any(s.topic == topic for client in state.clients.values() for s in client.subscriptions)
 
 
-def _poppers(state: GroupState) -> dict[str, dict[tuple[str, int], list[str]]]:
+def _poppers(state: GroupState, pops: Pops) -> dict[str, dict[tuple[str, int], list[str]]]:
     by_topic: dict[str, dict[tuple[str, int], list[str]]] = {}
     for client_id in state.poppers:
         client = state.clients.get(client_id)
         for place in client.popped if client is not None else ():
             by_topic.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), []).append(client_id)
-    for client_id, popper in state.pops.poppers.items() if state.pops is not None else ():
+    for client_id, popper in pops.poppers.items():
         for place in popper.targets:
             who = by_topic.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), [])
             if client_id not in who:

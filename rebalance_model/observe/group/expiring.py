@@ -83,8 +83,8 @@ def _read_to(step: GroupStep, mq: MessageQueue) -> int | None:
     if mq not in step.state.queues:
         return None
     q = QueueFacts.of(step.facts, mq)
-    pulled = q.seen.pull_offset if q.hook is not None and q.seen is not None else -1
-    return max(q.commit_offset, pulled, q.queue.pull_offset) if q.commit_offset is not None else None
+    pulled, commit = q.calls.pull_offset if q.calls is not None else -1, q.commit
+    return max(commit.value, pulled, q.queue.pull_offset) if commit is not None else None
 
 
 def _is_behind(queue: QueueState, oldest: OldestOffset, now: int) -> bool:

@@ -34,8 +34,8 @@ def _derive(step: GroupStep, q: QueueFacts, client: ClientView) -> OwnersQueue:
     process_queue = _answered(step, q, client, answer)
     pull = process_queue.last_pull_timestamp
     if pull is None or client.silent:
-        by_hook = pulled_by_hook(step, q)
-        pull = as_of - now + by_hook if by_hook is not None else pull
+        called = q.owner_pulled_at
+        pull = as_of - now + called if called is not None else pull
     return OwnersQueue(
         last_lock_timestamp=min(entry.last_update_timestamp, now)
         if entry is not None
@@ -65,8 +65,8 @@ def answered_queue(q: QueueFacts, client: ClientView) -> ProcessQueueView | None
 
 def owners_lock(step: GroupStep, q: QueueFacts) -> LockEntry | None:
     """Return the owner's lock by its broker's hook; None also if telemetry may lack a renewal."""
-    hook, seen, owner = q.hook, q.seen, q.queue.owner
-    if hook is None or seen is None or seen.holder != owner:
+    hook, owner = q.hook, q.queue.owner
+    if hook is None or q.calls is None or q.calls.holder != owner:
         return None  # a late hook shows a lock that its holder had before
     entry = hook.locks.get(q.mq)
     if entry is None or entry.client_id != owner:
@@ -76,11 +76,3 @@ def owners_lock(step: GroupStep, q: QueueFacts) -> LockEntry | None:
         step.schedule_check(known_at + 1)
         return None
     return entry
-
-
-def pulled_by_hook(step: GroupStep, q: QueueFacts) -> int | None:
-    """Return when the owner last pulled, or took the queue, by its broker's hook; epoch milliseconds."""
-    hook, seen = q.hook, q.seen
-    if hook is None or seen is None or seen.holder != q.queue.owner or not seen.holder_since:
-        return None
-    return min(step.now, max(seen.pull_time, seen.holder_since, hook.covered_since))

@@ -9,7 +9,7 @@ pulls again after pullTimeDelayMillsWhenException, for ever, and reports a fresh
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.state import HookView, PullError
+from rebalance_model.observe.state import PullError
 from rebalance_model.observe.step import GroupStep
 
 NO_PERMISSION, TOPIC_NOT_EXIST, OFFSET_MOVED = 16, 17, 21
@@ -46,17 +46,15 @@ def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMe
 
 def error_of(step: GroupStep, q: QueueFacts) -> PullError | None:
     """Return the errors with which the queue's pulls are being answered; None: there are none, or no pulls."""
-    error = q.seen.pull_error if q.seen is not None else None
-    if error is None or q.hook is None:
-        return None
-    return error if step.now - error.last <= REPEATED_WITHIN else None
+    error = q.calls.pull_error if q.calls is not None else None
+    return error if error is not None and step.now - error.last <= REPEATED_WITHIN else None
 
 
-def is_outdated(hook: HookView, error: PullError) -> bool:
+def is_outdated(step: GroupStep, broker: str, error: PullError) -> bool:
     """Return whether a heartbeat has registered the client since its last pull: its next pull may be served."""
     if error.code not in UNREGISTERED:
         return False
-    of = hook.heartbeats
+    of = step.facts.calls_at(broker).heartbeats
     found = [of[error.client_id]] if error.client_id in of else of.values() if error.client_id is None else ()
     return any(one.last > error.last for one in found)
 

@@ -13,9 +13,9 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, broker: str) -> Verdict:
     """Check the locks that existed when the broker restarted."""
-    hook = step.hook_of(broker)
-    if hook is None:
+    if step.facts.watched_since(broker) > step.now:
         return None
+    hook = step.facts.calls_at(broker)
     if not hook.lost_locks:
         return CLEAR
     lost = _lost(step, hook)
@@ -31,10 +31,10 @@ def judge(step: GroupStep, broker: str) -> Verdict:
 
 def evidence(step: GroupStep, broker: str) -> Evidence:
     """Return how many locks are not renewed, and the queues where two clients believe they hold the lock."""
-    hook = step.hook_of(broker)
-    lost, doubles = (_lost(step, hook), _doubles(step, hook)) if hook is not None else ([], [])
+    hook = step.facts.calls_at(broker)
+    lost, doubles = _lost(step, hook), _doubles(step, hook)
     fields: Evidence = {"locks_missing": len(lost), "two_owners": len(doubles)}
-    if hook is not None and doubles:
+    if doubles:
         mq = doubles[0]
         fields |= {"queue": str(mq), "former": hook.lost_locks[mq].client_id, "first_taker": hook.locks[mq].client_id}
     return fields

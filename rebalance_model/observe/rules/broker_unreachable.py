@@ -44,7 +44,7 @@ def judge(step: ClusterStep, broker: str) -> Verdict:
 def is_gone(step: ClusterStep, broker: str) -> bool:
     """Return whether the cluster no longer has the broker: it has been away for long by each collector."""
     view = step.state.brokers.get(broker)
-    if view is None or (view.hook and step.state.keeps_up(view.hook)):
+    if view is None or step.state.is_watched(broker):
         return False
     since = _away_since(_reaches(step.state, view))
     return since is not None and step.now - since >= step.policy.broker_gone_after

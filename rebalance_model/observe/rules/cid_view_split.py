@@ -9,12 +9,10 @@ such a member counts only while it sends heartbeats.
 from rebalance_model.observe.group import deleted_group
 from rebalance_model.observe.rules import route_view_split, stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import BrokerView, IncidentKey
+from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
 
 CODE = "CID_VIEW_SPLIT"
-HEARTBEAT_LATE = 5_000
-"""The longest delay of a heartbeat beyond its interval; milliseconds."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
@@ -74,27 +72,9 @@ def _causes(step: GroupStep, missing: list[tuple[str, str]]) -> tuple[IncidentKe
 
 
 def _views(step: GroupStep) -> dict[str, tuple[set[str], set[str]]]:
-    """Return by broker the members that it lists, and those whose heartbeats it is sure to receive."""
+    """Return the lists (`GroupFacts.lists`) of the brokers that have the group's queues."""
     serving = {mq.broker for mq, queue in step.state.queues.items() if queue.in_route}
-    views = {}
-    for broker, view in step.state.views.items():
-        if serving and broker not in serving:
-            continue
-        hook = step.live_hook(view)
-        if hook is None:
-            if not view.failing and view.asked:
-                listed = set(view.info.client_ids())
-                views[broker] = (listed, listed)
-        elif step.now > hook.complete_at:
-            listed = set(view.info.client_ids()) | hook.expected_back_until.keys()
-            views[broker] = (listed, _with_heartbeats(step, view, step.now))
-    return views
-
-
-def _with_heartbeats(step: GroupStep, view: BrokerView, now: int) -> set[str]:
-    limit = step.policy.heartbeat_broker_interval + HEARTBEAT_LATE
-    table = view.info.channel_info_table.values()
-    return {info.client_id for info in table if now - info.last_update_timestamp <= limit}
+    return {broker: one for broker, one in step.facts.lists.items() if broker in serving or not serving}
 
 
 def _missing(step: GroupStep, views: dict[str, tuple[set[str], set[str]]]) -> list[tuple[str, str]]:

@@ -25,10 +25,9 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
 
 
 def _channels(step: GroupStep, client_id: str) -> list[str]:
-    for view in step.state.views.values():
-        hook = step.live_hook(view)
-        heartbeats = hook.heartbeats.get(client_id) if hook is not None else None
-        if hook is not None and heartbeats is not None and len(heartbeats.channels) > 1:
+    for broker, view in step.state.views.items():
+        heartbeats = step.facts.calls_at(broker).heartbeats.get(client_id)
+        if heartbeats is not None and len(heartbeats.channels) > 1:
             channels = returned_channels(heartbeats, step.now, step.policy)
             if len(channels) > 1:
                 limit = 2 * step.policy.heartbeat_broker_interval

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from rebalance_model.client import ProcessQueue
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
+from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.state import ClientView, HookQueueView
 from rebalance_model.observe.step import GroupStep
@@ -86,12 +86,12 @@ def of_queue(step: GroupStep, q: QueueFacts) -> int:
     if q.owner is not None and step.queues_to_judge.get(q.mq) != "OFFSETS":
         flags |= _of_owner(step, q, q.owner)
     if q.seen is not None:
-        flags |= _of_hook(step, q, q.seen)
+        flags |= _of_calls(step, q, q.seen)
     if queue.stalled_ms:
         flags |= _of_stall(step, q)
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
-    popped = step.state.popped_queue(q.mq) if step.state.pops is not None else None
+    popped = step.facts.pops.queues.queues.get(q.mq)
     flags |= HELD | STUCK if popped is not None and popped.held_messages else 0
     flags |= (RIVAL if queue.rival is not None else 0) | (DROPPED if queue.dropped_by is not None else 0)
     trend = queue.lag_trend
@@ -111,12 +111,12 @@ def _of_stall(step: GroupStep, q: QueueFacts) -> int:
 def _of_owner(step: GroupStep, q: QueueFacts, client: ClientView) -> int:
     policy, flags, limit = step.policy, 0, step.policy.client_lock_max_live_time
     entry = pulled = None
-    if q.hook is not None:
-        entry, pulled = owners_lock(step, q), pulled_by_hook(step, q)
+    if q.calls is not None:
+        entry, pulled = owners_lock(step, q), q.owner_pulled_at
     if client.unanswered:
         return LOCK_OLD | PULL_OLD
     answer = answered_queue(q, client)
-    if answer is not None and q.hook is None and client.is_fresh(answer, min(limit, policy.pull_max_idle_time)):
+    if answer is not None and q.calls is None and client.is_fresh(answer, min(limit, policy.pull_max_idle_time)):
         return 0
     process_queue = client.at_answer(answer) if answer is not None else None
     if entry is not None:
@@ -134,7 +134,7 @@ def _of_owner(step: GroupStep, q: QueueFacts, client: ClientView) -> int:
     return flags | (PULL_OLD if process_queue.is_pull_expired(client.answered, idle) else 0)
 
 
-def _of_hook(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
+def _of_calls(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
     flags = 0
     if seen.refusals or len(seen.lock_handovers) == HANDOVERS_KEPT:
         flags = LOCK_REFUSED
@@ -146,9 +146,9 @@ def _of_hook(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
         flags |= RIVAL
     if seen.reread is not None:
         flags |= REREAD
-    if q.hook is not None and (seen.commit_offset >= 0 or q.queue.retaken is not None):
+    if q.calls is not None and (seen.commit_offset >= 0 or q.queue.retaken is not None):
         may_wait = seen.waiting_since or seen.behind_since or step.now - seen.advanced_at > step.policy.stuck_after
-        if may_wait or not step.facts.is_polled or q.queue.lag is None:  # else an answer shows when it waits
+        if may_wait or "OFFSETS" in step.facts.missing or q.queue.lag is None:  # else an answer shows when it waits
             flags |= STUCK if step.state.orderly and not q.mq.is_retry else STALLED
     return flags
 
@@ -156,14 +156,14 @@ def _of_hook(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
 def of_client(step: GroupStep, client_id: str) -> int:
     """Return the flags of a client."""
     state, flags = step.state, 0
-    for view in state.views.values():
-        if view.hook is not None or view.not_created is not None:
+    for broker, view in state.views.items():
+        if step.facts.watched_since(broker) <= step.now or view.not_created is not None:
             flags |= BEATS | DOUBLED
         elif view.doubled:
             flags |= DOUBLED
-    if state.pops is not None:
-        pops = client_id in state.pops.poppers or client_id in state.pops.proxies
-        flags |= (POPS if pops else 0) | (PROXIED if client_id in state.pops.proxied else 0)
+    pops = step.facts.pops
+    flags |= POPS if client_id in pops.poppers or client_id in pops.proxies else 0
+    flags |= PROXIED if client_id in pops.proxied else 0
     client = state.clients.get(client_id)
     if client is None:
         return flags

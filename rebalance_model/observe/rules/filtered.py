@@ -46,9 +46,8 @@ def reads_on(step: GroupStep, q: QueueFacts, limit: int) -> bool | None:
         return handed_over
     if pull_errors.is_refused(step, q):
         return False
-    pull = _hook_pull(step, q)
-    if pull is not None:
-        return pull <= limit
+    if q.calls is not None and q.calls.pull_time:
+        return step.now - max(q.calls.pull_time, q.watched_since) <= limit
     if queue.pull_offset >= 0 and queue.broker_offset is not None:
         return queue.pull_offset >= queue.broker_offset or step.now - queue.pull_advanced_at <= limit
     return None
@@ -68,14 +67,6 @@ def _handed_over(queue: QueueState, process_queue: OwnersQueue | None, now: int,
         return False
     has_all = process_queue.answer.cached_count == 0 and now - consume_ms > queue.filled_after > 0
     return True if has_all else None
-
-
-def _hook_pull(step: GroupStep, q: QueueFacts) -> int | None:
-    """Return the time since the last pull of the queue by the broker's clock, milliseconds; None: no hook reports."""
-    hook_view, hook = q.seen, q.hook
-    if hook_view is None or hook is None or not hook_view.pull_time:
-        return None
-    return max(0, step.now - max(hook_view.pull_time, hook.covered_since))
 
 
 FILTERED = "FILTERED"
@@ -130,8 +121,8 @@ def owners_answer(step: GroupStep, q: QueueFacts) -> ProcessQueueView | None:
 
 def _reads_to_end(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the client pulls on, as far as the newest message that is known, or at least further each time."""
-    queue, seen, recent = q.queue, q.seen, 2 * step.policy.poll_interval
-    if q.hook is not None and seen is not None and seen.holder == queue.owner:
+    queue, seen, recent = q.queue, q.owners_calls, 2 * step.policy.poll_interval
+    if seen is not None:
         return seen.start_offset >= 0 and step.now - seen.pull_time <= step.policy.pull_suspended_max
     if queue.pull_offset < 0 or queue.broker_offset is None:
         return False
@@ -146,15 +137,15 @@ def _has_long_consumed_nothing(step: GroupStep, q: QueueFacts) -> bool:
 
 def _ahead(q: QueueFacts) -> int:
     """Return how many messages beyond the commit are pulled."""
-    by_hook = q.seen.pull_offset - q.seen.commit_offset if q.seen is not None and q.seen.commit_offset >= 0 else 0
+    called = q.seen.pull_offset - q.seen.commit_offset if q.seen is not None and q.seen.commit_offset >= 0 else 0
     position = q.queue.position
-    return max(by_hook, q.queue.pull_offset - position if position is not None else 0)
+    return max(called, q.queue.pull_offset - position if position is not None else 0)
 
 
 def _has_committed_nothing(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the commit is still that at which the client began, as far as is known."""
-    seen = q.seen
-    if q.hook is not None and seen is not None and seen.holder == q.queue.owner:
+    seen = q.owners_calls
+    if seen is not None:
         return 0 <= seen.commit_offset <= seen.start_offset
     answer = owners_answer(step, q)
     if answer is None:

@@ -6,7 +6,7 @@ index by rule and subject, and rare: a group is checked about every 30 s, one of
 """
 
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 
@@ -39,7 +39,7 @@ from rebalance_model.observe.rules.registry import (
     group_rules,
     queue_rules,
 )
-from rebalance_model.observe.rules.rule import ClientRule, ClusterRule, Rule, Subject
+from rebalance_model.observe.rules.rule import ClientRule, ClusterRule, Need, Rule, Subject
 from rebalance_model.observe.rules.state_lost import BEGAN_AGAIN
 from rebalance_model.observe.state import CLUSTERING, PUSH, GroupState, IncidentState, LostState
 from rebalance_model.observe.step import ALL, GroupStep
@@ -50,12 +50,6 @@ ENDS_FOLLOW = ALL | {"MEMBERS", "DECLARED", "SUBSCRIPTIONS", "PROXIES", "OFFSETS
 ROUTE_VIEWS_FOLLOW = ALL | set(route_view_split.RULE.follows)
 _OF_OTHERS = (*CLIENT_RULES, *REBALANCE_RULES, *GROUP_RULES)
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
-_WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS") - {no_active_clients_with_lag.CODE}
-"""Codes of the rules that are suspended while no collector is followed or the collector is silent.
-
-That nobody came back after a broker's restart its hook shows alone.
-"""
-_UNPOLLED = Suspended(_WITHOUT_POLLS)
 
 
 def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
@@ -112,10 +106,17 @@ def _names_any(step: GroupStep) -> bool:
 
 def _suspended(step: GroupStep) -> Suspended:
     """Return the codes that are not judged of the group, by what reports it and how its members share the queues."""
-    suspended = NOTHING_SUSPENDED if step.state.is_polled else _UNPOLLED
+    missing = step.facts.missing
+    suspended = _lacking(missing) if missing else NOTHING_SUSPENDED
     if _locks_queues(step.state) or (step.state.members and step.facts.is_divided):
         return suspended
     return Suspended(suspended.unknown, inapplicable(step))
+
+
+@cache
+def _lacking(missing: tuple[Need, ...]) -> Suspended:
+    """Return the rules that are suspended where something is missing; calls alone show that nobody came back."""
+    return Suspended(codes_needing(*missing) - {no_active_clients_with_lag.CODE})
 
 
 def _locks_queues(state: GroupState) -> bool:
@@ -185,7 +186,7 @@ def _derive(step: GroupStep) -> None:
     changes = step.changes.keys()
     if changes & ENDS_FOLLOW or step.state.left:
         ended_queues.note_subscriptions(step)
-    if not step.state.is_polled:
+    if step.facts.routes is None:
         released_queues.end_unread_queues(step)
     if changes & ROUTE_VIEWS_FOLLOW or "" in step.state.unsettled:
         route_views.note(step)
@@ -215,11 +216,9 @@ def judge_all(step: GroupStep) -> None:
     step.changed("TIME")
     step.brokers_to_judge |= dict.fromkeys(state.views)
     step.clients_to_judge |= dict.fromkeys(state.clients)
-    for view in state.views.values():
-        if view.hook is not None:
-            step.clients_to_judge |= dict.fromkeys((*view.hook.refused_heartbeats, *view.hook.seldom_heartbeats))
-    if state.pops is not None:
-        step.clients_to_judge |= dict.fromkeys((*state.pops.proxied, *state.pops.proxies))
+    for hook in step.facts.hooks.values():
+        step.clients_to_judge |= dict.fromkeys((*hook.refused_heartbeats, *hook.seldom_heartbeats))
+    step.clients_to_judge |= dict.fromkeys((*step.facts.pops.proxied, *step.facts.pops.proxies))
     step.queues_to_judge |= dict.fromkeys(state.queues)
     judge(step)
 

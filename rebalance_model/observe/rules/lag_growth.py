@@ -66,8 +66,7 @@ def _sub_cause(step: GroupStep, q: QueueFacts, queue: QueueState) -> SubCause:
     if episode is not None and q.mq in episode.moves and not retaken.is_again(step, q):
         return "REBALANCE_PAUSE"
     produced, consumed = offsets.of_late(queue)
-    is_known = not step.facts.mute or q.hook is not None  # otherwise its owner is unknown, not absent
-    divided = step.facts.is_divided and is_known and q.mq.topic not in step.facts.popped
+    divided = step.facts.is_divided and not q.is_owner_hidden and q.mq.topic not in step.facts.popped
     if queue.owner is None and (divided or not (step.state.members or consumed)):
         return "UNASSIGNED"
     if consumed == 0:

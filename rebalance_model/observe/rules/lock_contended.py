@@ -28,11 +28,10 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     hook_view = q.seen
     if hook_view is None or not (hook_view.refusals or len(hook_view.lock_handovers) == TURNS):
         return CLEAR
-    view, hook = q.view, q.hook
-    if view is None or hook is None:
+    if q.calls is None:
         return None
-    entry = hook.locks.get(q.mq)
-    if entry is not None and view.lists(entry.client_id) and _is_refused(step, hook_view):
+    entry = q.lock
+    if entry is not None and step.state.views[q.mq.broker].lists(entry.client_id) and _is_refused(step, hook_view):
         by_routes = route_view_split.explains(step, q.mq)
         return Holds("warning", "REFUSED", entry.client_id, explained_by=by_routes)
     return Holds("warning", "ALTERNATING") if _alternates(step, hook_view) else CLEAR

@@ -17,7 +17,7 @@ from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.hooks.lock_requests import IN_A_ROW
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
-from rebalance_model.observe.state import BrokerView, HookView, QueueState
+from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 
 BACK_WITHIN = 5_000
@@ -28,15 +28,13 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the broker's refusals if its hook reports; else infer from the vanished owner and the waiting client."""
     if q.mq.is_retry:
         return CLEAR
-    return _by_hook(step, q, q.view, q.hook) if q.view is not None and q.hook is not None else _inferred(step, q.queue)
+    return _by_calls(step, q) if q.watched_since <= step.now else _inferred(step, q.queue)
 
 
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the holder, the age of its lock, and the clients that request it."""
-    queue = q.queue
-    hook = q.hook
-    entry = hook.locks.get(q.mq) if hook is not None else None
-    if hook is None or entry is None or queue.hook_view is None:
+    queue, entry = q.queue, q.lock
+    if entry is None or queue.hook_view is None:
         return {
             "former_owner": queue.former_owner,
             "expected_owner": queue.expected_owner,
@@ -51,12 +49,11 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     }
 
 
-def _by_hook(step: GroupStep, q: QueueFacts, view: BrokerView, hook: HookView) -> Verdict:
-    refusals = q.seen.refusals if q.seen is not None else {}
+def _by_calls(step: GroupStep, q: QueueFacts) -> Verdict:
+    refusals, entry = q.calls.refusals if q.calls is not None else {}, q.lock
     now, members = step.now, step.facts.members
     refused_since = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
-    entry = hook.locks.get(q.mq)
-    if not refused_since or entry is None or view.lists(entry.client_id):
+    if not refused_since or entry is None or step.state.views[q.mq.broker].lists(entry.client_id):
         return CLEAR
     limit = step.policy.broker_lock_max_live_time
     if entry.is_expired(now, limit):

@@ -24,7 +24,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if run is None or not run.last:
         return CLEAR
     if step.now - run.last > skipped.AGAIN_WITHIN:
-        return CLEAR if step.facts.is_polled or step.facts.hooks else None
+        return CLEAR if step.facts.is_reported else None
     step.schedule_check(run.last + skipped.AGAIN_WITHIN + 1)
     took = run.last - run.since
     if took < AGAIN_FOR_MS:

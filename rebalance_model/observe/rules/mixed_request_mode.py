@@ -26,8 +26,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return the topic, for how long both were seen, when each was last, and which members do what."""
-    mixed, pops = _mixed(step), step.state.pops
-    if mixed is None or pops is None:
+    mixed, pops = _mixed(step), step.facts.pops
+    if mixed is None:
         return {"topics": 0}
     topic, modes = mixed
     popping = sorted(
@@ -48,8 +48,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 def _mixed(step: GroupStep) -> tuple[str, RequestModes] | None:
     """Return the topic that has been popped and pulled for longest."""
-    pops = step.state.pops
-    mixed = [(t, one) for t, one in pops.modes.items() if one.both_since] if pops is not None else []
+    mixed = [(t, one) for t, one in step.facts.pops.modes.items() if one.both_since]
     return min(mixed, key=lambda found: (found[1].both_since, found[0]), default=None)
 
 

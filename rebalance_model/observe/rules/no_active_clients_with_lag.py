@@ -28,7 +28,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
         return None
     if state.members or step.facts.broadcasts:
         return CLEAR
-    if not state.is_polled:
+    if "OFFSETS" in step.facts.missing:
         return _not_back(step)
     if step.facts.is_consumed_unlisted or state.proxied_left_at or proxied.is_listed(state):
         return _of_unlisted(step)
@@ -50,11 +50,11 @@ def _not_back(step: GroupStep) -> Verdict:
 def _restarted_at(step: GroupStep) -> int | None:
     """Return when a broker restarted whose hook saw no member come back; None: the last members left otherwise."""
     left_at = step.state.no_members_since
-    for view in step.state.views.values():
-        hook = step.live_hook(view)
-        was_lost = hook is not None and view.back_at <= left_at <= view.back_at + HEARD_FROM_ALL + MARGIN
-        if view.back_at and was_lost and hook is not None and not hook.recent_unregisters:
-            return view.back_at
+    for broker, hook in step.facts.hooks.items():
+        back_at = step.state.views[broker].back_at
+        was_lost = back_at <= left_at <= back_at + HEARD_FROM_ALL + MARGIN
+        if back_at and was_lost and not hook.recent_unregisters:
+            return back_at
     return None
 
 
@@ -70,8 +70,7 @@ def _of_group(step: GroupStep) -> Verdict:
     step.schedule_check(state.no_members_since + step.policy.group_memory + 1)
     if not waiting:
         return CLEAR
-    hooks = (step.live_hook(view) for view in state.views.values())
-    refused = any(hook is not None and hook.refused_heartbeats for hook in hooks)
+    refused = any(hook.refused_heartbeats for hook in step.facts.hooks.values())
     causes = tuple(key for broker in state.views for key in stale_heartbeat.explains(step, broker, None))
     return Holds("critical", "HEARTBEATS_REFUSED" if refused else "", duration_ms=alone, explained_by=causes)
 
@@ -99,14 +98,9 @@ def _of_unlisted(step: GroupStep) -> Verdict:
 
 def _left_at(step: GroupStep) -> int | None:
     """Return when the last client of a proxy left, or a commit last advanced after that; None: not known to have."""
-    state = step.state
-    if (
-        state.pops is not None
-        and state.pops.proxied_left_at
-        and step.cluster.has_all_hooks
-        and not proxied.is_listed(state)
-    ):
-        return max(state.pops.proxied_left_at, state.no_members_since)
+    state, called_left_at = step.state, step.facts.pops.proxied_left_at
+    if called_left_at and step.cluster.has_all_hooks and not proxied.is_listed(state):
+        return max(called_left_at, state.no_members_since)
     if (left := proxied.left_at(state)) and not proxied.clients(state):
         return max(left, state.no_members_since, state.advanced_at)
     return None
@@ -127,7 +121,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     """
     state = step.state
     since = _left_at(step) or state.no_members_since
-    if not state.is_polled and (at := _restarted_at(step)) is not None:
+    if "OFFSETS" in step.facts.missing and (at := _restarted_at(step)) is not None:
         without_ms = {"without_members_ms": step.now - at, "limit_ms": step.policy.no_clients_after}
         return {"lag": None, "members": len(state.members), "restarted_at": at, **without_ms}
     fields: Evidence = {

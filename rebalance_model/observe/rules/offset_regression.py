@@ -33,14 +33,12 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return ended
     fallen, polled = queue.hook_view.regression if queue.hook_view is not None else None, queue.fallen_back
     if fallen is not None and fallen.counts and fallen.cause != NEWEST_FELL:
-        hook = q.hook
-        if hook is None:
+        if q.view is None or q.calls is None:
             return None
-        committer = client_of_channel(
-            step.state.views[q.mq.broker], hook, fallen.channel
-        )  # if a call has named it by now
+        calls = step.facts.calls_at(q.mq.broker)
+        committer = client_of_channel(q.view, calls, fallen.channel)  # if a call has named it by now
         return Holds(_severity(step, fallen.mark - fallen.to), fallen.cause, committer)
-    if polled is None or q.hook is not None:
+    if polled is None or q.watched_since <= step.now:
         return CLEAR
     return Holds(_severity(step, polled.mark - polled.to), "POLLED") if polled.answers >= LASTING else None
 
@@ -48,8 +46,8 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the offsets before and after, and the owner of the queue."""
     queue = q.queue
-    hook_view, polled = queue.hook_view, queue.fallen_back
-    fields: Evidence = {"owner": queue.owner, "commit_offset": q.commit_offset}
+    hook_view, polled, commit = queue.hook_view, queue.fallen_back, q.commit
+    fields: Evidence = {"owner": queue.owner, "commit_offset": commit.value if commit is not None else None}
     if polled is not None:
         fields |= {"fell_from": polled.mark, "fell_to": polled.to, "messages": polled.mark - polled.to}
     if hook_view is not None and (fallen := hook_view.regression) is not None:

@@ -105,7 +105,7 @@ def _of_fifo(step: GroupStep, q: QueueFacts) -> Verdict:
         return Holds("critical", "POP_BLOCKED", explained_by=explained)
     lag = q.queue.lag
     if lag is None or q.queue.stats_at != step.now:
-        return CLEAR if lag is None and held_ms is None and not step.state.is_polled else None
+        return CLEAR if lag is None and held_ms is None and "OFFSETS" in step.facts.missing else None
     if q.queue.stalled_ms <= step.policy.fifo_stuck_after:
         return CLEAR if q.queue.stalled_ms == 0 and held_ms is None else None
     return Holds("critical", "POP_BLOCKED", explained_by=explained)
@@ -113,7 +113,7 @@ def _of_fifo(step: GroupStep, q: QueueFacts) -> Verdict:
 
 def _held_ms(step: GroupStep, q: QueueFacts) -> int | None:
     """Return for how long a popped message has held back those behind it; None: none does, as far as is known."""
-    queue = step.state.popped_queue(q.mq)
+    queue = step.facts.pops.queues.queues.get(q.mq)
     if queue is None or not queue.held_messages:
         return None
     held_ms = step.now - held_since(queue)
@@ -158,7 +158,7 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
     if (of_pulls := pull_stall.cause_of(step, q, process_queue)) is not None:
         return of_pulls
     return (
-        _of_hook(step, q, process_queue)
+        _of_calls(step, q, process_queue)
         if process_queue.answer is None
         else _of_answer(process_queue.answer, process_queue, policy)
     )
@@ -183,13 +183,13 @@ def _is_unresponsive(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue)
     return stall.is_unresponsive(step, q)
 
 
-def _of_hook(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> SubCause:
-    hook_view = q.seen
-    if process_queue.last_lock_timestamp is None and q.hook is not None:
+def _of_calls(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> SubCause:
+    seen = q.calls
+    if process_queue.last_lock_timestamp is None and q.watched_since <= step.now:
         return "NOT_LOCKED"
-    if hook_view is not None and _is_not_taken(step, q, hook_view):
+    if seen is not None and _is_not_taken(step, seen):
         return "NOT_TAKEN"
-    if hook_view is not None and hook_view.waiting_since and _has_held(step, q, hook_view):
+    if seen is not None and seen.waiting_since and _has_held(step, seen):
         return "LISTENER_BLOCKED"
     return (
         "NOT_PULLING"
@@ -198,16 +198,15 @@ def _of_hook(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> SubC
     )
 
 
-def _is_not_taken(step: GroupStep, q: QueueFacts, hook_view: HookQueueView) -> bool:
+def _is_not_taken(step: GroupStep, seen: HookQueueView) -> bool:
     """Return whether a client has long had the lock, and has neither asked for the queue's offset nor pulled it."""
-    asked = max(hook_view.asked_at, hook_view.pull_time) >= hook_view.holder_since
-    return not asked and hook_view.start_offset < 0 and _has_held(step, q, hook_view)
+    asked = max(seen.asked_at, seen.pull_time) >= seen.holder_since
+    return not asked and seen.start_offset < 0 and _has_held(step, seen)
 
 
-def _has_held(step: GroupStep, q: QueueFacts, hook_view: HookQueueView) -> bool:
+def _has_held(step: GroupStep, seen: HookQueueView) -> bool:
     """Return whether the owner has had the queue long enough to have consumed something of it."""
-    hook = q.hook
-    return hook is not None and step.now - hook_view.holder_since > step.policy.consume_frozen_after
+    return step.now - seen.holder_since > step.policy.consume_frozen_after
 
 
 def _of_answer(queue: ProcessQueueView, process_queue: OwnersQueue, policy: Policy) -> SubCause:
@@ -243,8 +242,7 @@ def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
 
 def _who_locks(step: GroupStep, q: QueueFacts) -> str | None:
     """Return the client that holds the lock which others are refused, member or not; None: no such client is known."""
-    entry = q.hook.locks.get(q.mq) if q.hook is not None else None
-    if entry is not None:
+    if (entry := q.lock) is not None:
         is_expired = entry.is_expired(step.now, step.policy.broker_lock_max_live_time)
         return entry.client_id if not is_expired else None
     free_at = q.queue.lock_free_at

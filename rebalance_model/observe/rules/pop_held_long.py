@@ -14,7 +14,7 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check since when the oldest of the renewed messages was popped."""
-    queue = step.state.popped_queue(q.mq)
+    queue = step.facts.pops.queues.queues.get(q.mq)
     if queue is None or queue.order or not queue.held_messages:
         return CLEAR
     since = held_since(queue)
@@ -26,7 +26,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
 
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return how many messages are kept, the oldest one's offset, and for how long."""
-    queue = step.state.popped_queue(q.mq)
+    queue = step.facts.pops.queues.queues.get(q.mq)
     if queue is None or not queue.held_messages:
         return {"messages": 0}
     offset = min(queue.held_messages, key=lambda one: queue.held_messages[one].first_pop)

@@ -30,9 +30,9 @@ BEHIND_PROXY = "BEHIND_PROXY"
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare the member's POPs with those of one that gets nothing."""
-    if step.state.pops is not None and client_id in step.state.pops.proxies:
-        return _of_proxy(step, step.state.pops, client_id)
-    popper = step.state.popper(client_id)
+    if client_id in step.facts.pops.proxies:
+        return _of_proxy(step, step.facts.pops, client_id)
+    popper = step.facts.pops.poppers.get(client_id)
     if popper is None or client_id not in step.facts.members:
         return CLEAR
     since, own = step.facts.hooked_since, step.state.incidents.get(IncidentKey(CODE, client_id))
@@ -67,10 +67,10 @@ def _of_proxy(step: GroupStep, pops: Pops, name: str) -> Verdict:
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return how often the member has popped in the last minute, and for how long it has finished nothing."""
-    popper, client = step.state.popper(client_id), step.state.clients.get(client_id)
+    popper, client = step.facts.pops.poppers.get(client_id), step.state.clients.get(client_id)
     clients = 1
-    if popper is None and step.state.pops is not None and client_id in step.state.pops.proxies:
-        popper, clients = step.state.pops.proxies[client_id], len(proxied.clients(step.state))
+    if popper is None and client_id in step.facts.pops.proxies:
+        popper, clients = step.facts.pops.proxies[client_id], len(proxied.clients(step.state))
     if popper is None:
         return {"member": client_id in step.facts.members}
     since = max(popper.since, popper.finished_at)

@@ -13,7 +13,6 @@ import msgspec
 
 from rebalance_model.observe.rules import pop_not_acking
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import Pops
 from rebalance_model.observe.state.pops import WINDOW_MS
 from rebalance_model.observe.step import GroupStep
 
@@ -29,20 +28,20 @@ RECENT_POLLS = 3
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """Check what came back in the last minute: what polls prove, a hook that does not show it does not disprove."""
-    by_polls, by_hooks = _of_polls(step), _of_hooks(step) if step.state.pops is not None else CLEAR
-    if isinstance(by_hooks, Holds):
-        is_more = isinstance(by_polls, Holds) and by_polls.severity == "warning"
-        return msgspec.structs.replace(by_hooks, severity="warning") if is_more else by_hooks
-    return by_polls if isinstance(by_polls, Holds) or by_hooks is not None else None
+    """Check what came back in the last minute: what answers prove, calls that do not show it do not disprove."""
+    by_answers, by_calls = _of_answers(step), _of_calls(step)
+    if isinstance(by_calls, Holds):
+        is_more = isinstance(by_answers, Holds) and by_answers.severity == "warning"
+        return msgspec.structs.replace(by_calls, severity="warning") if is_more else by_calls
+    return by_answers if isinstance(by_answers, Holds) or by_calls is not None else None
 
 
-def _of_hooks(step: GroupStep) -> Verdict:
+def _of_calls(step: GroupStep) -> Verdict:
     """Check what the calls at the brokers show."""
-    pops, now = step.state.pops or Pops(), step.now
+    pops, now = step.facts.pops, step.now
     expired = now - pops.expired_at <= WINDOW_MS
     if not expired and now - pops.rejected_at > WINDOW_MS:
-        return CLEAR if step.cluster.has_no_silent_hook else None
+        return CLEAR if step.cluster.has_no_silent_hook or not pops.sources else None
     step.schedule_check((pops.expired_at if expired else pops.rejected_at) + WINDOW_MS + 1)
     count = pops.expired.total(now)
     is_much = not expired or (count >= MANY and SHARE * count >= pops.acked.total(now))
@@ -50,14 +49,15 @@ def _of_hooks(step: GroupStep) -> Verdict:
     return Holds("warning" if is_much else "info", EXPIRED if expired else REJECTED, explained_by=explained)
 
 
-def _of_polls(step: GroupStep) -> Verdict:
+def _of_answers(step: GroupStep) -> Verdict:
     """Check by how much retry topics grew in the last minute."""
     returns, now = step.state.returns, step.now
     if returns is None or not returns.returned_at:
         return CLEAR
     if now - returns.returned_at > WINDOW_MS:
-        asked = [view.stats_asked for view in step.state.views.values() if view.stats_asked]
-        is_known = step.state.is_polled and asked and now - min(asked) <= RECENT_POLLS * step.policy.poll_interval
+        views = step.state.views.values() if "OFFSETS" not in step.facts.missing else ()
+        oldest = min((view.stats_asked for view in views if view.stats_asked), default=0)
+        is_known = now - oldest <= RECENT_POLLS * step.policy.poll_interval
         if not is_known:
             step.schedule_check(now + step.policy.poll_interval)
         return CLEAR if is_known else None
@@ -71,9 +71,9 @@ def _of_polls(step: GroupStep) -> Verdict:
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many messages came back in the last minute, how many were acknowledged, and the last one's topic."""
-    pops, returns, now = step.state.pops, step.state.returns, step.now
+    pops, returns, now = step.facts.pops, step.state.returns, step.now
     fields: Evidence = {}
-    if pops is not None:
+    if pops.sources:
         fields |= {
             "expired": pops.expired.total(now),
             "rejected": pops.rejected.total(now),
@@ -81,7 +81,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
         }
     if returns is not None:
         fields |= {"returned": returns.returned.total(now), "handed_out": returns.handed_out.total(now)}
-    topic = (pops.returned_topic if pops is not None else "") or (returns.topic if returns is not None else "")
+    topic = pops.returned_topic or (returns.topic if returns is not None else "")
     return fields | {"window_ms": WINDOW_MS, "topic": topic or None}
 
 

@@ -20,9 +20,9 @@ FULL, REFUSED, BEHIND_PROXY = "FULL", "REFUSED", "BEHIND_PROXY"
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Check whether the client was full in two answers, or when it last popped."""
-    if step.state.pops is not None and client_id in step.state.pops.proxies:
-        return _of_proxy(step, step.state.pops, client_id)
-    client, popper = step.state.clients.get(client_id), step.state.popper(client_id)
+    if client_id in step.facts.pops.proxies:
+        return _of_proxy(step, step.facts.pops, client_id)
+    client, popper = step.state.clients.get(client_id), step.facts.pops.poppers.get(client_id)
     if client is not None and client.full:
         if client.unanswered or client.full_since == client.answered:
             return None  # without an answer the last state counts
@@ -70,8 +70,8 @@ def _by_hook(step: GroupStep, client_id: str, popper: Popper) -> Verdict:
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return what the client has popped and not acknowledged, for how long it has not popped, and what waits."""
-    client, popper = step.state.clients.get(client_id), step.state.popper(client_id)
-    if client is None and step.state.pops is not None and (by := step.state.pops.proxies.get(client_id)) is not None:
+    client, popper = step.state.clients.get(client_id), step.facts.pops.poppers.get(client_id)
+    if client is None and (by := step.facts.pops.proxies.get(client_id)) is not None:
         return {"pop_age_ms": step.now - by.popped_at, "lag": _lag(step, None)}
     if client is None:
         return {"member": False}

@@ -8,7 +8,7 @@ that was killed, or lost its network, does not: its proxy keeps and renews its m
 
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, ClientRule, Evidence, Holds, Verdict
-from rebalance_model.observe.state import IncidentKey, ProxiedClient
+from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.state.popped_queues import popped_topic
 from rebalance_model.observe.step import GroupStep
 
@@ -17,13 +17,13 @@ CODE = "PROXY_CLIENT_GONE"
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare the age of its last heartbeat at any broker."""
-    client = _client(step, client_id)
+    client = step.facts.pops.proxied.get(client_id)
     if client is None:
         return CLEAR
     if not step.cluster.has_all_hooks:
         return None
     limit = step.policy.proxy_client_silent_after
-    last = max(client.last, step.state.pops.covered_since) if step.state.pops is not None else client.last
+    last = max(client.last, step.facts.pops.covered_since)
     if step.now - last <= limit:
         step.schedule_check(last + limit + 1)
         return CLEAR
@@ -35,8 +35,9 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
 
     And a popped topic, without which `mqadmin consumerProgress` fails for a group that has no retry topic.
     """
-    client, pops = _client(step, client_id), step.state.pops
-    if client is None or pops is None:
+    pops = step.facts.pops
+    client = pops.proxied.get(client_id)
+    if client is None:
         return {"registered": False}
     return {
         "topic": min((popped_topic(step.state.group, topic) for _, topic in pops.queues.topics), default=None),
@@ -50,10 +51,6 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
 def explains(step: GroupStep) -> tuple[IncidentKey, ...]:
     """Return the group's open incidents of this rule, for `Holds.explained_by`."""
     return tuple(key for key in step.state.incidents if key.code == CODE)
-
-
-def _client(step: GroupStep, client_id: str) -> ProxiedClient | None:
-    return step.state.pops.proxied.get(client_id) if step.state.pops is not None else None
 
 
 RULE = ClientRule(

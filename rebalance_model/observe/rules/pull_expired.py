@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group import retaken
-from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
+from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.rules import concerns, pull_stall, stall, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
@@ -47,7 +47,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return None
     if not _is_repaired(step, q, process_queue):
         return _not_repaired(step, q, process_queue)
-    return (_by_hook if process_queue.answer is None else _by_answer)(step, q, process_queue)
+    return (_by_calls if process_queue.answer is None else _by_answer)(step, q, process_queue)
 
 
 def _may_be_taken_again(step: GroupStep, q: QueueFacts) -> bool:
@@ -76,7 +76,7 @@ def _is_repaired(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> 
     incident, answer = _open(step, q), process_queue.answer
     if incident is None or incident.client_id != q.queue.owner:
         return True
-    if q.hook is not None and q.seen is not None and q.seen.start_offset >= 0:
+    if q.calls is not None and q.calls.start_offset >= 0:
         return True
     if answer is None:
         return False
@@ -94,8 +94,8 @@ def _by_answer(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Ve
         step.schedule_check((process_queue.last_pull_timestamp or 0) + limit + 1)
         return None
     exact = _exact(step, q, process_queue)
-    by_hook = _by_hook(step, q, exact) if exact is not None else None
-    return by_hook or CLEAR
+    by_calls = _by_calls(step, q, exact) if exact is not None else None
+    return by_calls or CLEAR
 
 
 def _not_repaired(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Verdict:
@@ -115,15 +115,15 @@ def _expired(step: GroupStep, q: QueueFacts, sub_cause: str = "") -> Holds:
     return Holds("critical", sub_cause, owner, explained_by=explained_by)
 
 
-def _as_hook_sees(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> OwnersQueue | None:
-    """Return the owner's queue with the last pull that the broker's hook has seen; None: it reports none."""
-    pulled = pulled_by_hook(step, q)
+def _as_called(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> OwnersQueue | None:
+    """Return the owner's queue with the last pull that its calls show; None: they show none."""
+    pulled = q.owner_pulled_at
     return replace(process_queue, last_pull_timestamp=pulled, as_of=step.now) if pulled is not None else None
 
 
 def _is_suspended(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
     """Return whether messages wait, the client stamps its pulls, and the broker has seen none for `stuck_after`."""
-    queue, seen = q.queue, _as_hook_sees(step, q, process_queue)
+    queue, seen = q.queue, _as_called(step, q, process_queue)
     if seen is None or not seen.is_pull_expired(seen.as_of, step.policy.pull_max_idle_time):
         return False
     return bool(queue.lag and queue.stalled_ms) and pull_stall.cause_of(step, q, process_queue) == "SUSPENDED"
@@ -145,7 +145,7 @@ def _exact(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Owners
 
     None if it does not agree, or the client is silent or has not answered for this queue.
     """
-    client, answer, seen = process_queue.client, process_queue.answer, _as_hook_sees(step, q, process_queue)
+    client, answer, seen = process_queue.client, process_queue.answer, _as_called(step, q, process_queue)
     pulled = client.at_answer(answer).last_pull_timestamp if answer is not None else None
     if pulled is None or client.silent or seen is None:
         return None
@@ -156,20 +156,14 @@ def _exact(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Owners
     return seen if answered_ms + tolerance >= (seen.pull_ms or 0) else None
 
 
-def _by_hook(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Verdict:
-    hook_view = q.seen
-    limit = step.policy.pull_max_idle_time
-    if (
-        hook_view is None
-        or q.hook is None
-        or not _should_pull(step, hook_view, process_queue)
-        or released_queues.is_released_by_owner(step, q)
-    ):
+def _by_calls(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Verdict:
+    seen, limit = q.calls, step.policy.pull_max_idle_time
+    if seen is None or not _should_pull(step, seen, process_queue) or released_queues.is_released_by_owner(step, q):
         return None
     if process_queue.is_pull_expired(process_queue.as_of, limit):
         return _expired(step, q)
     step.schedule_check((process_queue.last_pull_timestamp or 0) + limit + 1)
-    return CLEAR if step.now - max(hook_view.pull_time, hook_view.holder_since) <= limit else None
+    return CLEAR if step.now - max(seen.pull_time, seen.holder_since) <= limit else None
 
 
 def _should_pull(step: GroupStep, hook_view: HookQueueView, process_queue: OwnersQueue) -> bool:
@@ -189,7 +183,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     fields: Evidence = {"owner": q.queue.owner}
     if process_queue is not None:
         exact = (
-            _as_hook_sees(step, q, process_queue)
+            _as_called(step, q, process_queue)
             if _is_suspended(step, q, process_queue)
             else _exact(step, q, process_queue)
         )

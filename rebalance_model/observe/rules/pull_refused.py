@@ -36,17 +36,16 @@ _NAMES = {26: "SUBSCRIPTION_GROUP_NOT_EXIST", **{code: name for code, name in _S
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check for how long no pull has been served; unknown while the hook is silent."""
-    hook = q.hook
-    if hook is None:
+    if q.watched_since > step.now:
         return None
     error = pull_errors.error_of(step, q)
     if error is None or error.code == pull_errors.OFFSET_MOVED:
         return None if stale_heartbeat.comes_back(step, IncidentKey(CODE, str(q))) else CLEAR
-    if pull_errors.is_outdated(hook, error):
+    if pull_errors.is_outdated(step, q.mq.broker, error):
         return None
     step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
     severity: Severity = "warning" if q.mq.is_retry else "critical"
-    duration_ms = error.last - max(error.since, hook.covered_since)  # a client that has left is refused no longer
+    duration_ms = error.last - max(error.since, q.watched_since)  # a client that has left is refused no longer
     sub_cause, causes = _sub_cause(step, q, error), _causes(step, q, error)
     return Holds(severity, sub_cause, error.client_id, duration_ms=duration_ms, stamp=error.since, explained_by=causes)
 
@@ -81,7 +80,7 @@ def _sub_cause(step: GroupStep, q: QueueFacts, error: PullError) -> SubCause:
 
 def _is_of_topic(step: GroupStep, q: QueueFacts, error: PullError) -> bool:
     """Return whether the topic alone is not readable: its route shows it, or the broker serves the group's others."""
-    route = step.state.routes.get(q.mq.topic) if step.state.is_polled else None
+    route = (step.facts.routes or {}).get(q.mq.topic)
     if route is not None and not any(one.broker == q.mq.broker for one in route.queues):
         return True
     views = (

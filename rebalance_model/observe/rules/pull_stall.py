@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
-from rebalance_model.observe.group.owners_queue import pulled_by_hook
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.rules.rule import Advice
 from rebalance_model.observe.step import GroupStep
@@ -79,12 +78,12 @@ def cause_of(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None) 
     route = step.state.routes.get(q.mq.topic)
     if route is not None and not route.queues:
         return "TOPIC_NOT_READABLE"
-    return _of_hook(step, q, is_known=answer.cached_count is not None)
+    return _of_calls(step, q, is_known=answer.cached_count is not None)
 
 
-def _of_hook(step: GroupStep, q: QueueFacts, *, is_known: bool) -> PullCause | None:
-    """Return the cause by the pulls that the broker's hook sees; it is ``known`` that the client has no message."""
-    pulled = pulled_by_hook(step, q)
+def _of_calls(step: GroupStep, q: QueueFacts, *, is_known: bool) -> PullCause | None:
+    """Return the cause by the pulls that are seen at the broker; it is ``known`` that the client has no message."""
+    pulled = q.owner_pulled_at
     if pulled is None:
         return "NOTHING_RECEIVED" if is_known or q.queue.pull_offset >= 0 else None
     if step.now - pulled <= step.policy.pull_suspended_max + step.policy.poll_interval:
@@ -106,7 +105,7 @@ def _others_pulled(step: GroupStep, q: QueueFacts) -> list[bool]:
     """Return of each other queue that a hook sees the owner have whether it pulls it; suspend() stops them all."""
     since = step.now - step.policy.pull_suspended_max - step.policy.poll_interval
     others = ((mq, queue.hook_view) for mq, queue in step.state.queues.items() if mq != q.mq)
-    views = (seen for mq, seen in others if seen is not None and step.hook_of(mq.broker) is not None)
+    views = (seen for mq, seen in others if seen is not None and step.facts.watched_since(mq.broker) <= step.now)
     return [seen.pull_time > since for seen in views if seen.holder == q.queue.owner]
 
 

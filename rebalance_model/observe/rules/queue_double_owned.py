@@ -29,7 +29,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     pulled = queue.hook_view is not None and queue.hook_view.concurrent_puller is not None
     if (queue.rival is None and not pulled) or queue.owner is None or q.mq.is_retry or not step.facts.is_divided:
         return CLEAR
-    by_pulls = _by_pulls(step, q, queue.hook_view) if queue.hook_view is not None else None
+    by_pulls = _by_pulls(step, q.calls) if q.calls is not None else None
     rival = by_pulls if by_pulls is not None else _by_answers(step, q, queue.owner, queue.rival)
     if not isinstance(rival, str):
         return rival
@@ -50,10 +50,10 @@ def _has_just_grown(step: GroupStep, q: QueueFacts) -> bool:
     return True
 
 
-def _by_pulls(step: GroupStep, q: QueueFacts, hook_view: HookQueueView) -> str | None:
+def _by_pulls(step: GroupStep, hook_view: HookQueueView) -> str | None:
     """Return the client that pulls the queue beside its owner."""
-    hook, puller = q.hook, hook_view.concurrent_puller
-    if hook is None or puller is None or puller.client_id not in step.facts.members or step.state.orderly:
+    puller = hook_view.concurrent_puller
+    if puller is None or puller.client_id not in step.facts.members or step.state.orderly:
         return None
     last = min(puller.pull_time, hook_view.pull_time)
     if step.now - last > step.policy.pull_suspended_max:

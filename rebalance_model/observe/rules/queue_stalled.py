@@ -61,7 +61,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     if step.facts.broadcasts:
         return CLEAR  # the broker's offsets are stale
-    if not (q.mq.is_retry or _is_concurrent(step, q)):
+    if not (q.mq.is_retry or q.is_concurrent):
         return None
     waited = stall.find(step, q, _limit(step.policy)) if not pull_errors.is_illegal(step, q) else None
     if waited is None:
@@ -78,24 +78,6 @@ def _of_topic(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
     return _of_reader(step, q, waited) if by_itself else _of_listener(step, q, waited.ms)
 
 
-def _is_concurrent(step: GroupStep, q: QueueFacts) -> bool:
-    """Return whether the members consume concurrently, as they report; or may do, where none reports it."""
-    orderly = step.state.orderly
-    return orderly is False or (orderly is None and _may_be_concurrent(step, q))
-
-
-def _may_be_concurrent(step: GroupStep, q: QueueFacts) -> bool:
-    """Return whether a group is not known to be ordered, though that would be known: a hook sees each lock request.
-
-    No member reports it, where none answers: then the broker's offsets alone show that the commit stands.
-    """
-    if not step.facts.is_polled or (step.facts.is_mute and q.hook is None):
-        return True
-    if q.hook is None or step.facts.is_fifo(q.mq):
-        return False
-    return step.now - q.hook.covered_since > step.policy.client_lock_max_live_time
-
-
 def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
     """Check a queue that has waited for long, and whose client gives its messages to a listener."""
     process_queue = owners_queue(step, q)
@@ -105,7 +87,7 @@ def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
         cached = process_queue.answer.cached_count
         if cached is not None and cached <= 0 and not _pulls_in_vain(process_queue, step.policy):
             return None
-    elif not step.state.is_polled and released_queues.is_released_by_owner(step, q):
+    elif step.facts.routes is None and released_queues.is_released_by_owner(step, q):
         is_open = (
             IncidentKey(RULE.code, str(q)) in step.state.incidents
         )  # what its listener had of it, nobody has any more
@@ -221,7 +203,7 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
         return _of_messages(step, q, process_queue)
     if thread_pool.exhausted(step, q.queue.owner) is not None:
         return "POOL_EXHAUSTED"
-    seen = stall.by_hook(step, q)
+    seen = stall.by_calls(step, q)
     has_pulled = seen is not None and (process_queue.answer is None or bool(seen.lag)) and _has_pulled(q)
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
 

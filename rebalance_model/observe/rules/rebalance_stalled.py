@@ -68,8 +68,7 @@ def _could_move(state: GroupState, queue: QueueState) -> bool:
 
 def _free_at(step: GroupStep, mq: MessageQueue) -> int:
     """Return when the lock of a vanished owner expires, by the group's clock (epoch ms); 0 if there is none."""
-    hook = step.hook_of(mq.broker)
-    entry = hook.locks.get(mq) if hook is not None else None
+    entry = step.facts.calls_at(mq.broker).locks.get(mq)
     if entry is not None and entry.client_id not in step.facts.members:
         return entry.last_update_timestamp + step.policy.broker_lock_max_live_time
     return step.state.queues[mq].lock_free_at or 0

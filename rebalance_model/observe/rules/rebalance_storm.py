@@ -109,17 +109,14 @@ def _has_unreadable_topic(step: GroupStep) -> bool:
 
     AllocateMessageQueueStrategy.check throws for an empty mqAll, and RebalanceImpl.rebalanceByTopic keeps the queues.
     """
-    if step.state.is_polled and any(not route.queues for route in step.state.routes.values()):
+    if any(not route.queues for route in (step.facts.routes or {}).values()):
         return True
     return any(pull_errors.is_refused(step, QueueFacts.of(step.facts, mq)) for mq in step.state.queues)
 
 
 def _looping_client(step: GroupStep) -> str | None:
     """Return a client that has rebalanced every second for the whole window though no lock is refused to it."""
-    for view in step.state.views.values():
-        if view.hook is None or not view.hook.rebalance_loops:
-            continue
-        hook = view.hook
+    for hook in step.facts.hooks.values():
         for client_id, asking in hook.rebalance_loops.items():
             long = asking.last - asking.since > step.policy.storm_window
             if long and client_id in step.state.clients and step.now - asking.last <= causes.LOOPS_WITHIN:

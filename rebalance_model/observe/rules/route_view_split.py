@@ -39,7 +39,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
         duration_ms = 0 if _awaits_answers(step) else None
         sub_cause = NOT_TAKEN_UP if _back_at(step, certain) else NAME_SERVERS
         return Holds("critical", sub_cause, behind.pop() if len(behind) == 1 else None, duration_ms=duration_ms)
-    if not step.state.is_polled:
+    if step.facts.routes is None:
         return None if splits is None or step.state.routes else CLEAR
     former = _of_former(step)
     if isinstance(former, Holds):

@@ -92,8 +92,8 @@ def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[Incid
 
     The client may be unknown (None): it may be any of them.
     """
-    hook = step.hook_of(broker)
-    refused: Collection[str] = {**hook.refused_heartbeats, **hook.seldom_heartbeats} if hook is not None else ()
+    calls = step.facts.calls_at(broker)
+    refused: Collection[str] = {**calls.refused_heartbeats, **calls.seldom_heartbeats}
     if deleted_group.since(step, broker):
         refused = step.state.members
     found = refused if client_id is None else (client_id,) if client_id in refused else ()
@@ -112,19 +112,16 @@ def comes_back(step: GroupStep, key: IncidentKey) -> bool:
 
 def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] | None:
     """Return the broker that does not take the client's heartbeats, and since when; None if there is none."""
-    for broker, view in step.state.views.items():
-        hook = step.live_hook(view)
-        refused = ghost_connections.find_refused(hook, client_id, step.now, step.policy) if hook is not None else None
-        if refused is not None:
+    for broker, hook in step.facts.hooks.items():
+        if (refused := ghost_connections.find_refused(hook, client_id, step.now, step.policy)) is not None:
             return broker, refused
     return None
 
 
 def _seldom(step: GroupStep, client_id: str) -> tuple[str, SeldomHeartbeats] | None:
     """Return the broker that drops the client between its heartbeats, and these; None if there is none."""
-    for broker, view in step.state.views.items():
-        hook = step.live_hook(view)
-        if hook is not None and (found := heartbeats.seldom(hook, client_id, step.now)) is not None:
+    for broker, hook in step.facts.hooks.items():
+        if (found := heartbeats.seldom(hook, client_id, step.now)) is not None:
             return broker, found
     return None
 
@@ -145,10 +142,8 @@ def _is_registered(step: GroupStep, client_id: str) -> bool:
 
 def _ages(step: GroupStep, client_id: str) -> Iterator[tuple[str, HookView, int]]:
     """Yield the age of its last heartbeat (ms) on each broker whose hook reports without lost events."""
-    for broker, view in step.state.views.items():
-        hook = step.live_hook(view)
-        age = heartbeats.age_of(hook, client_id, step.now) if hook is not None else None
-        if hook is not None and age is not None:
+    for broker, hook in step.facts.hooks.items():
+        if (age := heartbeats.age_of(hook, client_id, step.now)) is not None:
             yield broker, hook, age
 
 

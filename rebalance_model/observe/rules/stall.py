@@ -1,6 +1,6 @@
-"""Compute for how long a queue has waited: by its broker's answers (`offsets`), and by its hook alone.
+"""Compute for how long a queue has waited: by its broker's answers (`offsets`), and by calls alone.
 
-By the hook, the messages that were pulled and not committed are the minimum that waits, for as long as no commit
+By calls, the messages that were pulled and not committed are the minimum that waits, for as long as no commit
 advances. If a living owner has pulled up to the commit and pulls there again, nothing waits. If no client pulls, it is
 unknown whether messages wait.
 
@@ -26,7 +26,7 @@ from rebalance_model.observe.rules import (
 )
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
 from rebalance_model.observe.rules.rule import Advice, Evidence, Holds, Severity, Unit
-from rebalance_model.observe.state import HookQueueView, HookView, IncidentKey, QueueState
+from rebalance_model.observe.state import HookQueueView, IncidentKey, QueueState
 from rebalance_model.observe.step import GroupStep
 
 UNITS: Mapping[str, Unit] = {
@@ -122,15 +122,17 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
 def find(step: GroupStep, q: QueueFacts, limit: int) -> Stall | None:
     """Return the longer wait of both sources; check again when it reaches the limit (ms). None: unknown, or no news.
 
-    A commit that the hook saw advance after the last answer ends the wait, though the lag is not known.
+    A commit that calls show to advance after the last answer ends the wait, though the lag is not known.
     """
-    queue, seen = q.queue, by_hook(step, q)
+    queue, seen = q.queue, by_calls(step, q)
     lag, ms = queue.lag, queue.stalled_ms
     if seen is not None and ms and _is_as_polled(queue):
         seen = msgspec.structs.replace(seen, moved=False)  # a recent pull does not show what waited before
     is_current = lag is not None and queue.stats_at == step.now  # judged at the answer: the lag is certain only then
     polled = Stall(ms, lag, moved=ms == 0) if is_current else None
-    if seen is None or (seen.lag is None and lag is not None and step.state.is_polled and not _is_news(seen, queue)):
+    if seen is None or (
+        seen.lag is None and lag is not None and "OFFSETS" not in step.facts.missing and not _is_news(seen, queue)
+    ):
         return polled
     if 0 < seen.ms <= limit:
         step.schedule_check(step.now + limit + 1 - seen.ms)
@@ -138,102 +140,80 @@ def find(step: GroupStep, q: QueueFacts, limit: int) -> Stall | None:
 
 
 def _is_news(seen: Stall, queue: QueueState) -> bool:
-    """Return whether the hook has seen the commit advance since the broker's last polled answer."""
+    """Return whether calls have shown the commit advance since the broker's last polled answer."""
     return seen.moved and queue.hook_view is not None and queue.hook_view.advanced_at > queue.stats_at
 
 
 def _is_as_polled(queue: QueueState) -> bool:
-    """Return whether the hook has reported no commit beyond the broker's last polled answer."""
+    """Return whether calls have shown no commit beyond the broker's last polled answer."""
     hook_view = queue.hook_view
     return hook_view is not None and queue.commit_offset is not None and hook_view.commit_offset <= queue.commit_offset
 
 
-def by_hook(step: GroupStep, q: QueueFacts) -> Stall | None:
-    """Return how long the queue has waited by its broker's hook; None if unknown."""
-    queue, hook = q.queue, q.hook
-    hook_view = queue.hook_view
-    if hook_view is None or hook is None:
+def by_calls(step: GroupStep, q: QueueFacts) -> Stall | None:
+    """Return how long the queue has waited by the calls at its broker; None if unknown."""
+    queue, calls = q.queue, q.calls
+    if calls is None:
         return None
-    if hook_view.commit_offset < 0:
-        return _read_again(step, q, hook_view, hook)
+    if calls.commit_offset < 0:
+        return _read_again(step, q, calls)
     now = step.now
-    behind_since = hook_view.behind_since
-    if behind_since and _is_left(step, q, hook, hook_view):
+    behind_since = calls.behind_since
+    if behind_since and _is_left(step, q):
         behind_since = 0
-    since = min(filter(None, (hook_view.waiting_since, behind_since)), default=0)
+    since = min(filter(None, (calls.waiting_since, behind_since)), default=0)
     if since:
-        waited = max(0, now - max(since, hook.covered_since, queue.returned_at))
-        return Stall(waited, _at_least(queue, hook_view), moved=since >= hook.covered_since)
-    unmoved = now - hook_view.advanced_at
+        waited = max(0, now - max(since, queue.returned_at, q.watched_since))
+        return Stall(waited, _at_least(queue, calls), moved=q.watched_since <= since)
+    unmoved = now - calls.advanced_at
     if unmoved <= step.policy.stuck_after:
         return Stall(unmoved, None, moved=True)
-    if _is_left(step, q, hook, hook_view):
-        return None
-    since = max(hook.covered_since, queue.returned_at)
-    return _unknown_lag(step, since, hook_view, last_sign(q, hook, hook_view))
+    return _unknown_lag(step, q, calls) if not _is_left(step, q) else None
 
 
-def _is_left(step: GroupStep, q: QueueFacts, hook: HookView, hook_view: HookQueueView) -> bool:
+def _is_left(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether no client has the queue, nor is supposed to have it (`released_queues`)."""
-    if last_sign(q, hook, hook_view) is not None:
+    if q.owner_called_at is not None:
         return False
     return bool(step.state.members) and not is_subscribed(step.state, q.mq.topic)
 
 
-def _at_least(queue: QueueState, hook_view: HookQueueView) -> int:
-    """Return the least number of messages that wait: those beyond the hook's commit that were pulled or reported."""
-    newest = queue.broker_offset or 0 if hook_view.behind_since else 0
-    return max(1, max(hook_view.pull_offset, newest) - hook_view.commit_offset)
+def _at_least(queue: QueueState, calls: HookQueueView) -> int:
+    """Return the least number of messages that wait: those beyond the called commit that were pulled or reported."""
+    newest = queue.broker_offset or 0 if calls.behind_since else 0
+    return max(1, max(calls.pull_offset, newest) - calls.commit_offset)
 
 
-def _read_again(step: GroupStep, q: QueueFacts, hook_view: HookQueueView, hook: HookView) -> Stall | None:
+def _read_again(step: GroupStep, q: QueueFacts, calls: HookQueueView) -> Stall | None:
     """Return the wait of a queue without a commit: its client takes it again and again, and reads the same messages."""
-    messages = hook_view.pull_offset - hook_view.start_offset if hook_view.start_offset >= 0 else 0
+    messages = calls.pull_offset - calls.start_offset if calls.start_offset >= 0 else 0
     if messages <= 0 or q.queue.retaken is None or not retaken.is_again(step, q):
         return None
-    return Stall(step.now - max(q.queue.retaken.since, hook.covered_since), messages, moved=False)
+    return Stall(step.now - max(q.queue.retaken.since, q.watched_since), messages, moved=False)
 
 
-def _unknown_lag(step: GroupStep, since: int, hook_view: HookQueueView, sign: int | None) -> Stall | None:
-    """Return the wait of a queue without pulled uncommitted messages.
-
-    It would be known ``since`` then; ``sign`` is when its owner was last active, None if it has none (epoch ms).
-    """
-    now, policy = step.now, step.policy
-    if sign is not None and now - sign <= policy.unresponsive_after:
-        if hook_view.pulled_again and hook_view.pull_offset == hook_view.commit_offset:
+def _unknown_lag(step: GroupStep, q: QueueFacts, calls: HookQueueView) -> Stall | None:
+    """Return the wait of a queue without pulled uncommitted messages."""
+    now, policy, called_at = step.now, step.policy, q.owner_called_at
+    if called_at is not None and now - called_at <= policy.unresponsive_after:
+        if calls.pulled_again and calls.pull_offset == calls.commit_offset:
             return Stall(0, 0, moved=True)
-        step.schedule_check(sign + policy.unresponsive_after + 1)
+        step.schedule_check(called_at + policy.unresponsive_after + 1)
         return None
-    if now - hook_view.advanced_at > policy.moved_within:
+    if now - calls.advanced_at > policy.moved_within:
         return None
-    alone = now - max(hook_view.advanced_at, sign or 0, hook_view.pull_time, hook_view.holder_since, since)
-    return Stall(alone, None, moved=False)
-
-
-def last_sign(q: QueueFacts, hook: HookView, hook_view: HookQueueView) -> int | None:
-    """Return when the queue's owner last sent a heartbeat, renewed its lock or pulled; None if it has no owner."""
-    owner = q.queue.owner
-    if owner is None:
-        return None
-    heartbeats, entry = hook.heartbeats.get(owner), hook.locks.get(q.mq)
-    return max(
-        heartbeats.last if heartbeats is not None else 0,
-        entry.last_update_timestamp if entry is not None and entry.client_id == owner else 0,
-        hook_view.pull_time if hook_view.holder == owner else 0,
-    )
+    last = max(calls.advanced_at, called_at or 0, calls.pull_time, calls.holder_since)
+    return Stall(now - max(last, q.queue.returned_at, q.watched_since), None, moved=False)
 
 
 def is_unresponsive(step: GroupStep, q: QueueFacts) -> bool:
-    """Return whether the broker received nothing from the owner for `unresponsive_after`, though its hook reports."""
-    hook_view = q.seen
-    hook = q.hook
-    sign = last_sign(q, hook, hook_view) if hook is not None and hook_view is not None else None
-    if hook is None or sign is None:
+    """Return whether the broker received nothing from the owner for `unresponsive_after`, as far as its calls show."""
+    called_at = q.owner_called_at
+    if called_at is None:
         return False
     error = pull_errors.error_of(step, q)
     refused = error.last if error is not None and error.client_id in (None, q.queue.owner) else 0
-    return step.now - max(sign, refused, hook.covered_since) > step.policy.unresponsive_after
+    return step.now - max(called_at, refused, q.watched_since) > step.policy.unresponsive_after
 
 
 def causes(step: GroupStep, broker: str, sub_cause: str, owner: str | None) -> tuple[IncidentKey, ...]:
@@ -307,9 +287,9 @@ def without_owner(step: GroupStep, q: QueueFacts) -> OwnerCause:
 
     A member that commits it has it, though a hook that started late has not seen how it took it.
     """
-    if q.hook is None and step.facts.mute:
+    if q.is_owner_hidden:
         return "NOT_REPORTED"
-    if q.hook is not None and q.seen is not None and _is_committed(step, q.seen):
+    if q.calls is not None and _is_committed(step, q.calls):
         return "UNDETERMINED"
     return GHOST_CONNECTION if ghost_connections.leaves_unassigned(step, q.queue) else "UNASSIGNED"
 
@@ -317,29 +297,21 @@ def without_owner(step: GroupStep, q: QueueFacts) -> OwnerCause:
 def evidence(step: GroupStep, q: QueueFacts, limit_ms: int) -> Evidence:
     """Return the owner, the lag, the offsets, and for how long the queue has waited (ms).
 
-    Commit, newest offset and lag are those of the last answer. If the hook has seen another commit since, or more
-    messages that are pulled and not committed, the commit is the hook's and the lag a lower bound.
+    Commit, newest offset and lag are those of the last answer. If calls have shown another commit since, or more
+    messages that are pulled and not committed, the commit is theirs and the lag a lower bound.
     """
-    queue, seen = q.queue, by_hook(step, q)
-    lag, at_least = queue.lag, _after_answer(q)
-    if at_least is None and seen is not None and seen.lag is not None and (lag is None or lag < seen.lag):
+    queue, seen, lag, commit = q.queue, by_calls(step, q), q.lag, q.commit
+    at_least = lag.value if lag is not None and lag.source == "CALLS" else None
+    if at_least is None and seen is not None and seen.lag is not None and (lag is None or lag.value < seen.lag):
         at_least = seen.lag
     is_outdated = at_least is not None
+    called = commit.value if commit is not None else None
     return {
         "owner": queue.owner,
-        "lag": None if is_outdated else lag,
+        "lag": lag.value if lag is not None and not is_outdated else None,
         "lag_at_least": at_least,
-        "commit_offset": q.commit_offset if is_outdated or queue.broker_offset is None else queue.position,
+        "commit_offset": called if is_outdated or queue.broker_offset is None else queue.position,
         "broker_offset": None if is_outdated else queue.broker_offset,
         "stalled_ms": max(seen.ms, queue.stalled_ms) if seen is not None else queue.stalled_ms,
         "limit_ms": limit_ms,
     }
-
-
-def _after_answer(q: QueueFacts) -> int | None:
-    """Return the lower bound of the lag by a commit that the hook has seen after the last answer; None: it saw none."""
-    queue, hook_view = q.queue, q.seen
-    if q.hook is None or hook_view is None or queue.broker_offset is None or hook_view.commit_time <= queue.stats_at:
-        return None
-    commit = hook_view.commit_offset
-    return max(0, queue.broker_offset - commit, hook_view.pull_offset - commit) if commit != queue.position else None

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.rules.rule import Evidence, Unit
 from rebalance_model.observe.state import ClientView, IncidentKey
 from rebalance_model.observe.step import GroupStep, ThreadPool
@@ -53,7 +54,7 @@ def exhausted(step: GroupStep, client_id: str | None) -> ThreadPool | None:
 def _exhausted(step: GroupStep, client_id: str) -> ThreadPool | None:
     client = step.state.clients[client_id]
     answers = client.readable and not client.silent and bool(client.queues)
-    waiting = _by_answer(step, client) if answers else _by_hook(step, client_id)
+    waiting = _by_answer(step, client) if answers else _by_calls(step, client_id)
     topics = {one.mq.topic for one in waiting or ()}
     needed = (client.threads_max or THREADS) * (client.consume_batch or 1)  # each may have a whole batch
     if waiting is None or len(topics) < 2 or sum(one.messages for one in waiting) < needed:
@@ -78,14 +79,14 @@ def _by_answer(step: GroupStep, client: ClientView) -> list[WaitingQueue] | None
     return waiting
 
 
-def _by_hook(step: GroupStep, client_id: str) -> list[WaitingQueue] | None:
+def _by_calls(step: GroupStep, client_id: str) -> list[WaitingQueue] | None:
     """Return the queues whose pulled messages wait, by hooks; None if a commit of any queue has just advanced."""
     waiting, now = [], step.now
     for mq, queue in step.state.queues.items():
-        seen, hook = queue.hook_view, step.hook_of(mq.broker)
+        seen = queue.hook_view
         if seen is None or seen.holder != client_id or mq.is_retry:
             continue
-        if hook is None or now - max(seen.advanced_at, hook.covered_since) <= step.policy.stuck_after:
+        if now - max(seen.advanced_at, QueueFacts.of(step.facts, mq).watched_since) <= step.policy.stuck_after:
             return None
         if seen.waiting_since:
             messages = max(0, seen.pull_offset - seen.commit_offset)

@@ -38,6 +38,5 @@ def severity_of(step: GroupStep, code: str, client_id: str) -> Severity:
 def _is_missed_by(step: GroupStep, client_id: str, broker: str) -> bool:
     if deleted_group.since(step, broker):
         return True
-    hook = step.hook_of(broker)
-    age = heartbeats.age_of(hook, client_id, step.now) if hook is not None else None
+    age = heartbeats.age_of(step.facts.calls_at(broker), client_id, step.now)
     return age is not None and age > step.policy.heartbeat_broker_interval

@@ -130,10 +130,15 @@ class ClusterState(msgspec.Struct):
         """Return whether the source ticks, and is not late."""
         return source not in self.silent and source not in self.ended
 
+    def is_watched(self, broker: str) -> bool:
+        """Return whether calls at a broker are seen: it has a hook that reports."""
+        hook = self.brokers[broker].hook
+        return bool(hook) and hook not in self.silent and hook not in self.ended
+
     @property
     def has_all_hooks(self) -> bool:
         """Return whether every broker has a hook that reports."""
-        return bool(self.brokers) and all(one.hook and self.keeps_up(one.hook) for one in self.brokers.values())
+        return bool(self.brokers) and all(map(self.is_watched, self.brokers))
 
     @property
     def has_no_silent_hook(self) -> bool:

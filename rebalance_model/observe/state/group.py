@@ -18,8 +18,7 @@ from rebalance_model.observe.state.broker import BrokerView
 from rebalance_model.observe.state.client import ClientView, ProxyView
 from rebalance_model.observe.state.hook_queue_view import Reread
 from rebalance_model.observe.state.incident import IncidentKey, IncidentState, LostState, Pending
-from rebalance_model.observe.state.popped import PoppedQueue
-from rebalance_model.observe.state.pops import PolledReturns, Popper, Pops
+from rebalance_model.observe.state.pops import PolledReturns, Pops
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
 
@@ -269,14 +268,6 @@ class GroupState(msgspec.Struct):
     def key(self) -> str:
         """Return the group's key in the log and in the state store."""
         return f"{self.cluster}/{self.group}"
-
-    def popper(self, client_id: str) -> Popper | None:
-        """Return what hooks show of a member that pops; None: nothing."""
-        return self.pops.poppers.get(client_id) if self.pops is not None else None
-
-    def popped_queue(self, mq: MessageQueue) -> PoppedQueue | None:
-        """Return what hooks show of a queue that is popped; None: nothing."""
-        return self.pops.queues.queues.get(mq) if self.pops is not None else None
 
     def validate(self) -> None:
         """Check the invariants that hold after every step.

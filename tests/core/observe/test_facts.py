@@ -19,11 +19,12 @@ def outdated(monkeypatch):
 
     def checked(step: GroupStep):
         judged = judge(step)
-        now = GroupFacts(step.state, step.policy, step.now)
-        for name, value in vars(step.facts).items():
+        facts_then = step.__dict__.pop("facts", step.facts)
+        for name in (*GroupFacts.__struct_fields__, *vars(facts_then)):
             counts["found"] += 1
-            if value != getattr(now, name):
-                wrong.append(f"{name} at {step.now}: {value}, not {getattr(now, name)}")
+            then, now = getattr(facts_then, name), getattr(step.facts, name)
+            if then != now:
+                wrong.append(f"{name} at {step.now}: {then}, not {now}")
         return judged
 
     monkeypatch.setattr(group_observer, "judge", checked)
