@@ -7,11 +7,15 @@ import pytest
 from rebalance_model.observe.effects import QueueSnapshot
 from rebalance_model.observe.events import ConsumeStats, PullMessage
 from rebalance_model.observe.progress.state import behind_by
-from tests.support.field import SOURCES, changed, concluded, concluded_of, events_of
+from tests.support.field import SOURCES, changed, concluded, concluded_of, events_of, numbered
 
 CASE = "05c-topic-recreated-connector"
 START = 1_800_000_000_000
 QUEUE = "Orders@broker-a:0"
+
+
+LOST = "06-offsets-lost"
+"""Its commits fall between the answers after 258 and 269 s, and have passed the mark after 305 s."""
 
 
 def with_offsets(events, change):
@@ -61,6 +65,26 @@ def test_a_reader_that_follows_reads_nothing_again():
     found = concluded_of(with_offsets(events_of(CASE, "poll"), followed))
     assert {(one.code, one.sub_cause) for one in found.transitions()} == {("OFFSET_REGRESSION", "NEWEST_FELL")}
     assert "fell_from" not in json.loads(found.transitions()[0].evidence)
+
+
+def test_a_hook_that_starts_late_does_not_end_what_polls_have_proved():
+    """It has seen no commit before the fall, so that it sees none disproves nothing; its commits are seen earlier."""
+    events = events_of(LOST, "both")
+    late = [one for one in events if one.source_id[:4] == "poll" or one.time >= events[0].time + 285_000]
+    conclusions = concluded_of(numbered(late))
+    rows = conclusions.transitions("OFFSET_REGRESSION")
+    assert [(one.transition, one.sub_cause) for one in rows] == [("OPENED", "POLLED")] * 2 + [
+        ("RESOLVED", "POLLED")
+    ] * 2
+    assert all(300 < conclusions.seconds(one) <= 305 for one in rows[2:])
+
+
+def test_a_hook_that_sees_the_mark_passed_ends_it_before_the_next_answer():
+    """The hook began again with another replica: it has not seen the commits before the fall."""
+    rows = concluded(LOST, "both").transitions("OFFSET_REGRESSION")
+    assert [(one.transition, one.sub_cause) for one in rows] == [("OPENED", "FAILOVER")] * 2 + [
+        ("RESOLVED", "FAILOVER")
+    ] * 2
 
 
 def test_an_offset_corrected_after_code_21_claims_no_duplicates():

@@ -274,7 +274,7 @@ def _note_fall(queue: QueueState, info: OffsetInfo) -> None:
     if fallen is None:
         if queue.commit_offset is None or not queue.commit_known or commit >= queue.commit_offset:
             return
-        fallen = queue.fallen_back = FallenBack(queue.commit_offset, queue.commit_offset)
+        fallen = queue.fallen_back = FallenBack(queue.commit_offset, queue.commit_offset, since=queue.stats_at)
     if commit >= fallen.mark:
         queue.fallen_back = None
     elif commit > 0:

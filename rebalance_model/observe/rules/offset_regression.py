@@ -38,7 +38,9 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         calls = step.facts.calls_at(q.mq.broker)
         committer = client_of_channel(q.view, calls, fallen.channel)  # if a call has named it by now
         return Holds(_severity(step, fallen.mark - fallen.to), fallen.cause, committer)
-    if polled is None or q.watched_since <= step.now:
+    if polled is None or q.watched_since <= (polled.since or step.now):
+        return CLEAR  # calls would have shown it
+    if (commit := q.commit) is not None and commit.value >= polled.mark:
         return CLEAR
     return Holds(_severity(step, polled.mark - polled.to), "POLLED") if polled.answers >= LASTING else None
 

@@ -60,6 +60,8 @@ class FallenBack(msgspec.Struct, array_like=True):
     """The lowest commit since."""
     answers: int = 0
     """The number of answers that have shown a lower commit; whether an offset 0 is one is unknown."""
+    since: int = 0
+    """When the answer before came: it fell later; epoch milliseconds. 0: unknown."""
 
 
 EndedBy = Literal["TOPIC_DELETED", "QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE", "NOT_READ"]
