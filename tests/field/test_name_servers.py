@@ -18,7 +18,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.policy import Policy
 from streaming.queries.results import TelemetryCoverage
 from streaming.serve.dashboard.parts.markup import coverage_of
-from tests.support.field import changed, changed_events, concluded, concluded_of, numbered
+from tests.support.field import changed, changed_events, concluded, concluded_of, numbered, without_answer
 
 SPLIT, FROM_START, PARTIAL = "07-ns-split", "07b-ns-split-from-start", "07c-ns-split-collector-partial"
 CODE = "ROUTE_VIEW_SPLIT"
@@ -83,6 +83,15 @@ def test_a_client_whose_name_server_lost_a_broker_is_one_incident(case, source):
 def test_by_the_hook_a_broker_whose_queues_nobody_ever_read_is_unknown():
     """No hook has seen the queues of broker-b; that two clients read one queue is certain."""
     assert roots(concluded(FROM_START, "hook")) == {"QUEUE_DOUBLE_OWNED"}
+
+
+@pytest.mark.parametrize("case", [SPLIT, FROM_START])
+def test_calls_show_a_split_though_no_member_answers(case):
+    """A collector whose account may not ask the members knows no less than none: their pulls show their shares."""
+    conclusions = concluded_of(changed_events(case, "both", lambda event, _: without_answer(event, 16)))
+    last = {one.code: one for one in conclusions.open_at_end()}
+    assert (last[CODE].sub_cause, last[CODE].client_id) == ("NAME_SERVERS", TWO)
+    assert last["QUEUE_DOUBLE_OWNED"].parent == last[CODE].incident_id
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])

@@ -150,10 +150,10 @@ def _astray(state: GroupState) -> set[str]:
 def _split_of(step: GroupStep, topic: str, by_member: Held) -> RouteSplit | None:
     """Return how the members' routes of a topic differ; None if they do not, or that does not explain their shares."""
     state, route = step.state, step.state.routes.get(topic)
-    if not state.is_polled or route is None:
-        return _by_hooks(step, topic, by_member) if not state.is_polled else None
+    if not step.facts.shows_owners:
+        return _by_hooks(step, topic, by_member)
     chosen = strategy_of(state, step.policy)
-    if chosen is None or not route.queues:
+    if chosen is None or route is None or not route.queues:
         return None
     queues = tuple(sorted({*route.queues, *route.beyond}, key=queue_order)) if route.beyond else route.queues
     split = _compare(step, chosen, topic, queues, by_member)
