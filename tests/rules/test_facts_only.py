@@ -20,7 +20,7 @@ def questions(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
             case (
-                ast.Attribute(attr="hook" | "hook_source" | "live_hook" | "hook_of" | "is_polled")
+                ast.Attribute(attr="hook" | "hook_view" | "hook_source" | "live_hook" | "hook_of" | "is_polled")
                 | ast.Attribute(value=ast.Name(id="state") | ast.Attribute(attr="state"), attr="pops")
                 | ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Attribute(attr="hooks")])
                 | ast.Compare(left=ast.Constant("POLLS" | "HOOKS"), comparators=[ast.Attribute(attr="missing")])
@@ -40,6 +40,7 @@ def test_no_rule_asks_whether_there_is_a_source():
     "source",
     [
         "q.hook is None",
+        "queue.hook_view.refusals",
         "step.state.is_polled and f()",
         "hook = step.hook_of(broker)",
         "step.state.pops is not None",

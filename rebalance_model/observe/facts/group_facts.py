@@ -14,7 +14,17 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo, Subscr
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, ClientView, GroupState, HookView, Pops, Route
+from rebalance_model.observe.state import (
+    BROADCASTING,
+    PUSH,
+    BrokerView,
+    ClientView,
+    GroupState,
+    HookQueueView,
+    HookView,
+    Pops,
+    Route,
+)
 
 HEARTBEAT_LATE = 5_000
 """The longest delay of a heartbeat beyond its interval; milliseconds."""
@@ -137,6 +147,11 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         """Return by broker what calls show, of the brokers whose hook reports: it is neither silent nor late."""
         views, silent = self.state.views.items(), self.state.silent
         return {broker: view.hook for broker, view in views if view.hook is not None and view.hook.source not in silent}
+
+    @fact
+    def seen(self) -> dict[MessageQueue, HookQueueView]:
+        """Return by queue what calls have shown of it, though they may no longer be seen."""
+        return {mq: queue.hook_view for mq, queue in self.state.queues.items() if queue.hook_view is not None}
 
     def calls_at(self, broker: str) -> HookView:
         """Return what calls at a broker show now; nothing, while they are not seen."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, RebalanceRule, Verdict
-from rebalance_model.observe.state import GroupState, IncidentKey, Reread
+from rebalance_model.observe.state import IncidentKey, Reread
 from rebalance_model.observe.step import GroupStep
 
 CODE = "DUPLICATE_CONSUMPTION"
@@ -43,7 +43,7 @@ def judge(step: GroupStep, rebalance_id: str) -> Verdict:
     noted = state.reread.get(rebalance_id)
     if not noted:
         return CLEAR
-    again = (_reread(state, mq) for mq in noted)
+    again = (_reread(step, mq) for mq in noted)
     if not any(reread is not None and reread.rebalance_id == rebalance_id for reread in again):
         if _key(rebalance_id) in state.incidents:
             return CLEAR
@@ -73,9 +73,8 @@ def _key(rebalance_id: str) -> IncidentKey:
     return IncidentKey(CODE, rebalance_id)
 
 
-def _reread(state: GroupState, mq: MessageQueue) -> Reread | None:
-    queue = state.queues.get(mq)
-    return queue.hook_view.reread if queue is not None and queue.hook_view is not None else None
+def _reread(step: GroupStep, mq: MessageQueue) -> Reread | None:
+    return step.facts.seen[mq].reread if mq in step.facts.seen else None
 
 
 def _together(before: Reread, reread: Reread) -> Reread:

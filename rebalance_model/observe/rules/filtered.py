@@ -32,7 +32,7 @@ from rebalance_model.observe.step import GroupStep
 def is_read_actively(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the queue's client pulls by itself; all members must, if it is unknown which client reads it."""
     state, queue = step.state, q.queue
-    holder = queue.owner or (queue.hook_view.holder if queue.hook_view is not None else None)
+    holder = queue.owner or (q.seen.holder if q.seen is not None else None)
     readers = state.members if holder is None else (holder,)
     types = {client.consume_type for r in readers if (client := state.clients.get(r)) is not None} - {""}
     return types == {PULL} if types else step.facts.division == "ACTIVE"

@@ -17,7 +17,6 @@ from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.hooks.lock_requests import IN_A_ROW
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
-from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 
 BACK_WITHIN = 5_000
@@ -28,13 +27,13 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the broker's refusals if its hook reports; else infer from the vanished owner and the waiting client."""
     if q.mq.is_retry:
         return CLEAR
-    return _by_calls(step, q) if q.watched_since <= step.now else _inferred(step, q.queue)
+    return _by_calls(step, q) if q.watched_since <= step.now else _inferred(step, q)
 
 
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the holder, the age of its lock, and the clients that request it."""
-    queue, entry = q.queue, q.lock
-    if entry is None or queue.hook_view is None:
+    queue, entry, seen = q.queue, q.lock, q.seen
+    if entry is None or seen is None:
         return {
             "former_owner": queue.former_owner,
             "expected_owner": queue.expected_owner,
@@ -44,8 +43,8 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
         "holder": entry.client_id,
         "lock_age_ms": step.now - entry.last_update_timestamp,
         "broker_limit_ms": step.policy.broker_lock_max_live_time,
-        "asked_by": ", ".join(sorted(queue.hook_view.refusals)),
-        "refusals": sum(each.count for each in queue.hook_view.refusals.values()),
+        "asked_by": ", ".join(sorted(seen.refusals)),
+        "refusals": sum(each.count for each in seen.refusals.values()),
     }
 
 
@@ -60,11 +59,12 @@ def _by_calls(step: GroupStep, q: QueueFacts) -> Verdict:
         return CLEAR  # the next client that requests the lock gets it
     step.schedule_check(entry.last_update_timestamp + limit + 1)
     orphaned_since = max(min(refused_since), entry.last_update_timestamp)
-    return Holds(_severity(step, q.queue, now - orphaned_since), client_id=entry.client_id)
+    return Holds(_severity(step, q, now - orphaned_since), client_id=entry.client_id)
 
 
-def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
-    now, free_at, gone_at = step.now, queue.lock_free_at, queue.released_at
+def _inferred(step: GroupStep, q: QueueFacts) -> Verdict:
+    queue, now = q.queue, step.now
+    free_at, gone_at = queue.lock_free_at, queue.released_at
     if queue.owner is not None or queue.former_owner in step.facts.members or free_at is None or gone_at is None:
         return CLEAR
     if now >= free_at:
@@ -74,13 +74,12 @@ def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
     expected_since = max(gone_at, step.state.expected_at)
     if expected is None or expected.asked_at_answer - expected_since <= step.policy.rebalance_wait_interval:
         return None
-    return Holds(_severity(step, queue, now - gone_at), "INFERRED", queue.former_owner, duration_ms=now - gone_at)
+    return Holds(_severity(step, q, now - gone_at), "INFERRED", queue.former_owner, duration_ms=now - gone_at)
 
 
-def _severity(step: GroupStep, queue: QueueState, orphaned_ms: int) -> Severity:
+def _severity(step: GroupStep, q: QueueFacts, orphaned_ms: int) -> Severity:
     limit = step.policy.orphaned_critical_after
-    hook_view = queue.hook_view
-    if not queue.lag and not (hook_view is not None and hook_view.waiting_since):
+    if not q.queue.lag and not (q.seen is not None and q.seen.waiting_since):
         return "warning"
     if orphaned_ms > limit:
         return "critical"

@@ -31,7 +31,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     ended = _of_newest(step, q)
     if ended is not None:
         return ended
-    fallen, polled = queue.hook_view.regression if queue.hook_view is not None else None, queue.fallen_back
+    fallen, polled = q.seen.regression if q.seen is not None else None, queue.fallen_back
     if fallen is not None and fallen.counts and fallen.cause != NEWEST_FELL:
         if q.view is None or q.calls is None:
             return None
@@ -48,11 +48,11 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the offsets before and after, and the owner of the queue."""
     queue = q.queue
-    hook_view, polled, commit = queue.hook_view, queue.fallen_back, q.commit
+    polled, commit = queue.fallen_back, q.commit
     fields: Evidence = {"owner": queue.owner, "commit_offset": commit.value if commit is not None else None}
     if polled is not None:
         fields |= {"fell_from": polled.mark, "fell_to": polled.to, "messages": polled.mark - polled.to}
-    if hook_view is not None and (fallen := hook_view.regression) is not None:
+    if q.seen is not None and (fallen := q.seen.regression) is not None:
         fields |= {
             "fell_from": fallen.mark,
             "fell_to": fallen.to,
@@ -82,7 +82,7 @@ def _of_newest(step: GroupStep, q: QueueFacts) -> Verdict:
             return Holds("critical", "ILLEGAL_OFFSET", error.client_id)
     if queue.beyond_since and step.now - queue.beyond_since > limit:
         return Holds("critical", "BEYOND_END", queue.owner)
-    fallen = queue.hook_view.regression if queue.hook_view is not None else None
+    fallen = q.seen.regression if q.seen is not None else None
     fell_at = max(
         queue.newest_fall.at if queue.newest_fall is not None else 0,
         fallen.at if fallen is not None and fallen.cause == NEWEST_FELL else 0,

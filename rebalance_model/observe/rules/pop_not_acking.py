@@ -23,8 +23,6 @@ from rebalance_model.observe.step import GroupStep
 CODE = "POP_NOT_ACKING"
 MARGIN = 8
 """A member pops so much more often in a minute without a message: at its start, and when its share changes."""
-
-
 BEHIND_PROXY = "BEHIND_PROXY"
 
 

@@ -83,12 +83,9 @@ def _is_of_topic(step: GroupStep, q: QueueFacts, error: PullError) -> bool:
     route = (step.facts.routes or {}).get(q.mq.topic)
     if route is not None and not any(one.broker == q.mq.broker for one in route.queues):
         return True
-    views = (
-        queue.hook_view
-        for other, queue in step.state.queues.items()
-        if other.broker == q.mq.broker and other.topic != q.mq.topic
-    )
-    return any(view is not None and view.pull_error is None and view.pull_time > error.since for view in views)
+    of_broker = [(mq.topic, seen) for mq, seen in step.facts.seen.items() if mq.broker == q.mq.broker]
+    others = (seen for topic, seen in of_broker if topic != q.mq.topic)
+    return any(seen.pull_error is None and seen.pull_time > error.since for seen in others)
 
 
 RULE = QueueRule(

@@ -102,11 +102,10 @@ def _receives(step: GroupStep, q: QueueFacts) -> bool:
 
 
 def _others_pulled(step: GroupStep, q: QueueFacts) -> list[bool]:
-    """Return of each other queue that a hook sees the owner have whether it pulls it; suspend() stops them all."""
+    """Return of each other queue that the owner has by its calls whether it pulls it; suspend() stops them all."""
     since = step.now - step.policy.pull_suspended_max - step.policy.poll_interval
-    others = ((mq, queue.hook_view) for mq, queue in step.state.queues.items() if mq != q.mq)
-    views = (seen for mq, seen in others if seen is not None and step.facts.watched_since(mq.broker) <= step.now)
-    return [seen.pull_time > since for seen in views if seen.holder == q.queue.owner]
+    others = ((mq, seen) for mq, seen in step.facts.seen.items() if mq != q.mq and seen.holder == q.queue.owner)
+    return [seen.pull_time > since for mq, seen in others if step.facts.watched_since(mq.broker) <= step.now]
 
 
 def _pulls(step: GroupStep, process_queue: OwnersQueue) -> bool:

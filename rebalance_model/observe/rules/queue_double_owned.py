@@ -26,7 +26,7 @@ from rebalance_model.observe.step import GroupStep
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the last two answers of both members, or the pulls of both."""
     queue = q.queue
-    pulled = queue.hook_view is not None and queue.hook_view.concurrent_puller is not None
+    pulled = q.seen is not None and q.seen.concurrent_puller is not None
     if (queue.rival is None and not pulled) or queue.owner is None or q.mq.is_retry or not step.facts.is_divided:
         return CLEAR
     by_pulls = _by_pulls(step, q.calls) if q.calls is not None else None
@@ -88,10 +88,8 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
             fields[f"{role}_since"] = process_queue.claimed_since
             fields[f"{role}_answered"] = client.answered
             fields[f"{role}_locked"] = process_queue.locked if client.orderly else None
-    if queue.hook_view is not None and queue.hook_view.concurrent_puller is not None:
-        fields["pulled_by"] = queue.hook_view.concurrent_puller.client_id
-        fields["pulled_since"] = queue.hook_view.concurrent_puller.since
-        fields["pulled_at"] = queue.hook_view.concurrent_puller.pull_time
+    if q.seen is not None and (puller := q.seen.concurrent_puller) is not None:
+        fields |= {"pulled_by": puller.client_id, "pulled_since": puller.since, "pulled_at": puller.pull_time}
     return fields
 
 

@@ -88,10 +88,8 @@ def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
         if cached is not None and cached <= 0 and not _pulls_in_vain(process_queue, step.policy):
             return None
     elif step.facts.routes is None and released_queues.is_released_by_owner(step, q):
-        is_open = (
-            IncidentKey(RULE.code, str(q)) in step.state.incidents
-        )  # what its listener had of it, nobody has any more
-        return _unassigned(step, q) if is_open else None
+        is_open = IncidentKey(RULE.code, str(q)) in step.state.incidents
+        return _unassigned(step, q) if is_open else None  # no client has what its listener had of it
     sub_cause = stall.settled(step, RULE.code, q, _sub_cause(step, q, process_queue))
     if sub_cause in _OF_LISTENER and waited_ms <= _allowed(q):
         return Holds("warning", "LISTENER_MAY_TAKE_LONG", q.queue.owner) if waited_ms > _SAID_AFTER else CLEAR

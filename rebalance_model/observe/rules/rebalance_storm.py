@@ -127,9 +127,7 @@ def _looping_client(step: GroupStep) -> str | None:
 
 
 def _is_refused(step: GroupStep, client_id: str) -> bool:
-    return any(
-        queue.hook_view is not None and client_id in queue.hook_view.refusals for queue in step.state.queues.values()
-    )
+    return any(client_id in seen.refusals for seen in step.facts.seen.values())
 
 
 RULE = GroupRule(

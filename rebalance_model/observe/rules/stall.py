@@ -126,28 +126,27 @@ def find(step: GroupStep, q: QueueFacts, limit: int) -> Stall | None:
     """
     queue, seen = q.queue, by_calls(step, q)
     lag, ms = queue.lag, queue.stalled_ms
-    if seen is not None and ms and _is_as_polled(queue):
+    if seen is not None and ms and _is_as_polled(q):
         seen = msgspec.structs.replace(seen, moved=False)  # a recent pull does not show what waited before
     is_current = lag is not None and queue.stats_at == step.now  # judged at the answer: the lag is certain only then
     polled = Stall(ms, lag, moved=ms == 0) if is_current else None
-    if seen is None or (
-        seen.lag is None and lag is not None and "OFFSETS" not in step.facts.missing and not _is_news(seen, queue)
-    ):
+    is_answered = lag is not None and "OFFSETS" not in step.facts.missing
+    if seen is None or (seen.lag is None and is_answered and not _is_news(seen, q)):
         return polled
     if 0 < seen.ms <= limit:
         step.schedule_check(step.now + limit + 1 - seen.ms)
     return seen if polled is None or seen.ms >= polled.ms else polled
 
 
-def _is_news(seen: Stall, queue: QueueState) -> bool:
+def _is_news(seen: Stall, q: QueueFacts) -> bool:
     """Return whether calls have shown the commit advance since the broker's last polled answer."""
-    return seen.moved and queue.hook_view is not None and queue.hook_view.advanced_at > queue.stats_at
+    return seen.moved and q.seen is not None and q.seen.advanced_at > q.queue.stats_at
 
 
-def _is_as_polled(queue: QueueState) -> bool:
+def _is_as_polled(q: QueueFacts) -> bool:
     """Return whether calls have shown no commit beyond the broker's last polled answer."""
-    hook_view = queue.hook_view
-    return hook_view is not None and queue.commit_offset is not None and hook_view.commit_offset <= queue.commit_offset
+    polled = q.queue.commit_offset
+    return q.seen is not None and polled is not None and q.seen.commit_offset <= polled
 
 
 def by_calls(step: GroupStep, q: QueueFacts) -> Stall | None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.rules.rule import Evidence, Unit
 from rebalance_model.observe.state import ClientView, IncidentKey
 from rebalance_model.observe.step import GroupStep, ThreadPool
@@ -80,13 +79,12 @@ def _by_answer(step: GroupStep, client: ClientView) -> list[WaitingQueue] | None
 
 
 def _by_calls(step: GroupStep, client_id: str) -> list[WaitingQueue] | None:
-    """Return the queues whose pulled messages wait, by hooks; None if a commit of any queue has just advanced."""
+    """Return the queues whose pulled messages wait, by calls; None if a commit of any queue has just advanced."""
     waiting, now = [], step.now
-    for mq, queue in step.state.queues.items():
-        seen = queue.hook_view
-        if seen is None or seen.holder != client_id or mq.is_retry:
+    for mq, seen in step.facts.seen.items():
+        if seen.holder != client_id or mq.is_retry:
             continue
-        if now - max(seen.advanced_at, QueueFacts.of(step.facts, mq).watched_since) <= step.policy.stuck_after:
+        if now - max(seen.advanced_at, step.facts.watched_since(mq.broker)) <= step.policy.stuck_after:
             return None
         if seen.waiting_since:
             messages = max(0, seen.pull_offset - seen.commit_offset)
