@@ -374,20 +374,33 @@ def test_a_run_that_was_replaced_or_has_no_lease_ends_after_a_race(tmp_path):
 
 @pytest.mark.spark
 def test_a_batch_that_hangs_does_not_keep_the_run_from_its_end(spark, tmp_path, monkeypatch):
-    begun, released = threading.Event(), threading.Event()
+    begun, released, restarts = threading.Event(), threading.Event(), []
+    monkeypatch.setattr(job, "_STOP_SECONDS_MAX", 0)
     monkeypatch.setattr(job, "_SWAP_SECONDS_MAX", 0)
 
     def hang(_batch, _number) -> None:
         begun.set()
         released.wait()
 
-    def start():
-        return spark.readStream.format("rate").load().writeStream.queryName("hung").foreachBatch(hang).start()
+    def running(name: str) -> job.Running:
+        query = spark.readStream.format("rate").load().writeStream.queryName(name).foreachBatch(hang)
+        listener = job.JobListener(on_restart=lambda *said: restarts.append(said))
+        return job.Running([query.start], tmp_path, listener=listener)
 
+    swapped, asked, stopping = running("swapped"), running("asked"), threading.Event()
     try:
-        with pytest.raises(UserError, match="batch of the query hung hangs"), job.Running([start], tmp_path) as running:
+        with pytest.raises(UserError, match="batch of the query swapped hangs"), swapped:
             assert begun.wait(100)
+        begun.clear()
+        with asked:
+            assert begun.wait(100)
+            stopping.set()
+            assert list(asked.batches(stopping)) == []
+        assert restarts == [
+            (name, f"the batch of the {name} query did not end: the next start repeats it")
+            for name in ("swapped", "asked")
+        ]
     finally:
         released.set()
-    [query] = running._queries
-    query.awaitTermination(100)
+    for [query] in (swapped._queries, asked._queries):
+        query.awaitTermination(100)
