@@ -130,14 +130,14 @@ class Running:
         """Stop the queries.
 
         Raises:
-            UserError: the batch of one hangs, as in a write to a storage that does not answer, and it was not asked for
+            UserError: the batch of one hangs, as in a write to a storage that does not answer, and nothing else says
                 that the process ends.
         """
         seconds = _STOP_SECONDS_MAX if self._stopping.is_set() else _SWAP_SECONDS_MAX
         hung = _stop(self._queries, 0 if error is LeaseLostError else seconds)
         for name in hung:
             self._listener.on_restart(name, f"the batch of the {name} query did not end: the next start repeats it")
-        if hung and not self._stopping.is_set():
+        if hung and error is None and not self._stopping.is_set():
             raise UserError(
                 f"The batch of the query {' and '.join(hung)} hangs. This run has ended without it; no row is lost or "
                 "doubled, and the next start repeats the batch."

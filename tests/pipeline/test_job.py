@@ -387,10 +387,18 @@ def test_a_batch_that_hangs_does_not_keep_the_run_from_its_end(spark, tmp_path, 
         listener = job.JobListener(on_restart=lambda *said: restarts.append(said))
         return job.Running([query.start], tmp_path, listener=listener)
 
-    swapped, asked, stopping = running("swapped"), running("asked"), threading.Event()
+    def another_takes_over() -> None:
+        assert begun.wait(100)
+        raise LeaseLostError("Another run has taken over.")
+
+    swapped, replaced, asked = running("swapped"), running("replaced"), running("asked")
+    stopping = threading.Event()
     try:
         with pytest.raises(UserError, match="batch of the query swapped hangs"), swapped:
             assert begun.wait(100)
+        begun.clear()
+        with pytest.raises(LeaseLostError, match="taken over"), replaced:
+            another_takes_over()
         begun.clear()
         with asked:
             assert begun.wait(100)
@@ -398,9 +406,9 @@ def test_a_batch_that_hangs_does_not_keep_the_run_from_its_end(spark, tmp_path, 
             assert list(asked.batches(stopping)) == []
         assert restarts == [
             (name, f"the batch of the {name} query did not end: the next start repeats it")
-            for name in ("swapped", "asked")
+            for name in ("swapped", "replaced", "asked")
         ]
     finally:
         released.set()
-    for [query] in (swapped._queries, asked._queries):
+    for [query] in (swapped._queries, replaced._queries, asked._queries):
         query.awaitTermination(100)
