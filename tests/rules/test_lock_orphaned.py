@@ -131,3 +131,20 @@ def test_polls_alone_infer_an_orphaned_lock(heir_takes_at, expected):
     trace = polled_kill(heir_takes_at=heir_takes_at)
     found = trace.incidents("LOCK_ORPHANED")
     assert list(dict.fromkeys(found)) == [(at, what, "LOCK_ORPHANED INFERRED") for at, what in expected]
+
+
+@pytest.mark.parametrize("hook_from", [30, 50, 60])
+def test_a_hook_that_starts_late_does_not_end_what_polls_infer(hook_from):
+    """It has not seen the lock that a vanished client was granted before."""
+    trace = HookTrace()
+    for at in (0, 10, 20):
+        trace.poll(at, {"a": holding(0, 1), "b": holding(2, 3)})
+    for at in range(30, 100, 10):
+        trace.poll(at, {"b": holding(2, 3)})
+        if at >= hook_from:
+            got = (0, 1, 2, 3) if at >= 80 else (2, 3)
+            trace.heart_beat(at + 1, "b").locks(at + 2, "b", 0, 1, 2, 3, granted=got)
+    found = trace.incidents("LOCK_ORPHANED")
+    assert list(dict.fromkeys(found)) == [
+        (at, what, "LOCK_ORPHANED INFERRED") for at, what in ((60, "OPENED"), (82, "RESOLVED"))
+    ]

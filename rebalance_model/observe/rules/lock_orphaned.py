@@ -24,10 +24,12 @@ BACK_WITHIN = 5_000
 
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
-    """Check the broker's refusals if its hook reports; else infer from the vanished owner and the waiting client."""
+    """Check the broker's refusals if calls show who has the lock; else infer from the vanished owner and its heir."""
     if q.mq.is_retry:
         return CLEAR
-    return _by_calls(step, q) if q.watched_since <= step.now else _inferred(step, q)
+    empty_at = q.view.back_at if q.view is not None else 0  # a broker that restarts has no locks
+    shows_holder = q.lock is not None or q.watched_since <= max(q.queue.released_at or step.now, empty_at)
+    return _by_calls(step, q) if shows_holder else _inferred(step, q)
 
 
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
