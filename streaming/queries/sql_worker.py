@@ -17,22 +17,32 @@ from math import isfinite
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
+from pydantic_core import to_json
 
 from streaming.base.errors import UserError, first_line
 from streaming.base.language import gettext, in_language
 from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES
 from streaming.base.place import Place
 from streaming.base.times import iso
-from streaming.queries.results import SqlResult, as_json
 from streaming.tables.guard import list_warning
 from streaming.tables.reader import ANSWER_ROWS, ReadModel
 
 
-def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
+class Result(NamedTuple):
+    """A `SqlResult`, whose module takes longer to import than most queries take."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    cut: bool
+    durations: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> Result:
     """Run one SELECT over tables, views and functions; `sql_process` limits its time and memory.
 
     Raises:
@@ -41,7 +51,7 @@ def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
     answer = model.ask(query, limit=limit)
     columns = [[_plain(value) for value in _values(column)] for column in answer.table.columns]
     durations = tuple(field.name for field in answer.table.schema if pa.types.is_interval(field.type))
-    return SqlResult(
+    return Result(
         columns=tuple(answer.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=answer.cut,
         durations=durations, warnings=tuple(filter(None, [list_warning(query)])),
     )  # fmt: skip
@@ -186,7 +196,7 @@ def _encoded_answer(model: ReadModel, query: str, limit: int) -> tuple[bytes, in
     """Return the answer as JSON, and how many rows it has."""
     try:
         result = sql(model, query, limit=limit)
-        answer = as_json(result)
+        answer = to_json(result._asdict())
     except (RecursionError, ValueError):  # ValueError: pydantic, from another depth
         raise UserError(gettext("The result nests too deeply: unnest its lists and structs.")) from None
     if len(answer) > SQL_ANSWER_BYTES:

@@ -61,6 +61,14 @@ def test_a_question_imports_only_what_reads_and_prints(question, asked):
     assert "streaming.base.settings" not in imported
 
 
+def test_a_table_without_incidents_waits_for_no_rule():
+    """As the answer of `sql` is one."""
+    code = "import sys, streaming.cli.grid; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert loaded.isdisjoint({"streaming.queries.rule_text", "rebalance_model.observe.rules.registry"})
+
+
 def test_an_answer_that_can_t_be_written_whole_is_an_error():
     """The end of the process writes the rest of the buffer."""
     late = "import sys; from streaming.cli import main; main.run = lambda: sys.stdout.write('rows') - 4; main.main()"

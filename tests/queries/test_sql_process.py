@@ -1,6 +1,7 @@
 """Ends of a user's SQL: time, memory, the size of its result, and the end of the process that asks."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -103,6 +104,17 @@ def test_rows_are_limited_and_new_ones_are_seen(shared, tables):
 def test_without_tables_it_says_so(tmp_path):
     with SqlProcess(tmp_path / "tables") as process, pytest.raises(NotReadyError, match="There are no tables"):
         ask(process, "SELECT 1")
+
+
+def test_a_query_waits_for_no_module_that_it_can_do_without(tables):
+    """By itself pyarrow imports pandas for the first time of a row."""
+    asking = (
+        "import sys; from pathlib import Path; from streaming.queries.sql_worker import ReadModel, sql\n"
+        "rows = sql(ReadModel(Path(sys.argv[1])), 'SELECT a.time, NULL::TIMESTAMPTZ AS no FROM anomalies a').rows\n"
+        "print(rows[0], {'pandas', 'pydantic', 'fastapi'}.intersection(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", asking, tables], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\('1970-01-01T00:00:00\.\d{3}Z', None\) set\(\)\n", ran.stdout)
 
 
 def test_when_its_asker_is_killed_the_query_ends(tables):
