@@ -14,7 +14,7 @@ from streaming.base.span import Attribute, Span
 from streaming.pipeline.sources import ROWS_READ
 
 EFFECTS: Final = "effects"
-"""What the operator's query observes of its rows."""
+"""The name of the counts of rows that the operator's query observes."""
 _BATCHES_MAX: Final = 100
 """Batches whose parts are kept until their ends are reported; as many as Spark keeps reports."""
 _PLANNING: Final = ("latestOffset", "queryPlanning", "getBatch", "walCommit")

@@ -57,7 +57,7 @@ _STOP_SECONDS_MAX = 5
 """The longest time that a batch may take to its end when the process is to end; then it is interrupted, and the next
 start repeats it."""
 _SWAP_SECONDS_MAX = 60
-"""The same when the queries start again in this process."""
+"""The longest time that a batch may take to its end when the queries start again in this process."""
 _DID_NOT_STOP = "failed to stop within"
 """Text in Spark's error about a query that does not stop when interrupted (spark.sql.streaming.stopTimeout)."""
 
@@ -456,7 +456,7 @@ def _stop(queries: list[StreamingQuery], seconds: float) -> list[str]:
 def _hangs(deadline: float, query: StreamingQuery) -> bool:
     """Stop a query between two batches; if batches follow each other without a pause, at the next one's start.
 
-    After the deadline its batch is interrupted. Return whether it goes on nevertheless, as a write that hangs.
+    After the deadline its batch is interrupted. Return whether it does not end, as a write that hangs.
     """
     under_way = _last_batch(query)
     while (
