@@ -15,6 +15,8 @@ from rebalance_model.observe.events import (
 )
 from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of, numbered
 from tests.support.hook_trace import HookTrace
+from tests.support.incident_rows import evidence
+from tests.support.trace import mq
 
 EXPIRED = "44-expired-before-consumed"
 """At 300 s the store has deleted what the group would read next; after 10 s the commit is 40,000."""
@@ -258,3 +260,35 @@ def test_by_hook_a_client_that_pulls_on_skips_nothing():
     for at in range(80, 140, 10):
         trace = trace.heart_beat(at, "a", "b").pulls(at, "a", 0, offset=at)
     assert [what for _, _, what in trace.passes(180).incidents() if CODE in what] == []
+
+
+def beyond(*jumps, again=0.01):
+    """Return a hook of 5.x, which has no codes of pulls: after each pull a commit beyond it, and the queue is retaken.
+
+    Args:
+        jumps: the offset of a pull, and the commit.
+        again: how long after the commit the client queries its offset, seconds.
+    """
+    trace = HookTrace().heart_beat(0, "a").asks(1, "a", 0).pulls(1.1, "a", 0).commits(5, "a", 0, 0)
+    for at, (pulled, commit) in zip(range(20, 90, 20), jumps, strict=False):
+        trace = trace.heart_beat(at, "a").pulls(at, "a", 0, offset=pulled).commits(at + 0.01, "a", 0, commit)
+        trace = trace.asks(at + 0.01 + again, "a", 0).pulls(at + 2, "a", 0, offset=commit)
+    return trace.heart_beat(90, "a").passes(100)
+
+
+def test_by_hook_a_pull_without_a_code_that_is_corrected_at_once_has_expired():
+    trace = beyond((500, 700))
+    assert [(one, what) for _, one, what in trace.incidents(CODE)] == [("OPENED", f"{CODE} EXPIRED")]
+    assert evidence(trace, CODE)[0]["messages"] == 200
+
+
+def test_by_hook_messages_that_expire_again_and_again_are_one_incident():
+    trace = beyond((500, 700), (1_700, 1_900), (2_900, 3_000))
+    assert [(one, what) for _, one, what in trace.incidents(CODE)] == [("OPENED", f"{CODE} EXPIRED")]
+    assert trace.state.queues[mq(0)].skipped.before == 400
+
+
+@pytest.mark.parametrize(("to", "again"), [(564, 0.01), (700, 3)])
+def test_by_hook_what_was_pulled_or_is_retaken_later_has_not_expired(to, again):
+    """Near misses: the last two batches may have been received; a client that is corrected takes the queue at once."""
+    assert beyond((500, to), again=again).incidents(CODE) == []

@@ -82,6 +82,21 @@ def test_deleted_messages_are_critical_until_the_group_continues():
     assert transitions(trace)[-1][1] == "RESOLVED"
 
 
+def test_a_group_that_continues_after_them_has_left_them_behind():
+    """It is not late any more, so the collector does not ask about it; a client of 5.x pulls on at once."""
+    trace = followed(steps(1_000), lambda _: 5_500, minutes=8)
+    followed(steps(0), lambda _: 7_500, trace=trace, asks=False, minutes=1)
+    assert transitions(trace)[-1] == (8.0, "RESOLVED", f"{CODE} DELETED")
+    assert [what for _, _, what in trace.incidents("MESSAGES_STRANDED")] == ["MESSAGES_STRANDED EXPIRED"]
+    seen = evidence(trace, "MESSAGES_STRANDED")[0]
+    assert (seen["messages"], seen["queue_names"]) == (1_500, f"{TOPIC}@broker-a:0")
+
+
+def test_a_group_that_reads_them_before_is_a_near_miss():
+    trace = followed(steps(1_000), lambda minute: 5_500 if minute < 5 else 9_000, minutes=8)
+    assert trace.incidents("MESSAGES_STRANDED") == []
+
+
 def test_nothing_is_said_of_what_is_gone_at_the_first_answer():
     """A group that was left long ago: its commit stands far below the oldest message."""
     assert transitions(followed(steps(1_000, begin=9_000), lambda _: 5_500)) == []

@@ -43,7 +43,7 @@ def deleted_unread(queue: QueueState, now: int) -> int:
     oldest = queue.oldest
     if oldest is None or not oldest.was_read or not _is_behind(queue, oldest, now):
         return 0
-    return max(0, oldest.offset - oldest.read_to)
+    return max(0, oldest.offset - _reached(queue, oldest))
 
 
 def time_left(queue: QueueState, now: int) -> int | None:
@@ -90,7 +90,12 @@ def _read_to(step: GroupStep, mq: MessageQueue) -> int | None:
 def _is_behind(queue: QueueState, oldest: OldestOffset, now: int) -> bool:
     """Return whether the last answer still counts, and messages wait."""
     is_fresh = queue.ended is None and now - oldest.at <= FRESH_FOR
-    return is_fresh and queue.broker_offset is not None and queue.broker_offset > oldest.read_to
+    return is_fresh and queue.broker_offset is not None and queue.broker_offset > _reached(queue, oldest)
+
+
+def _reached(queue: QueueState, oldest: OldestOffset) -> int:
+    """Return up to where the group has read by now: it may have continued since, and is asked about no longer."""
+    return max(oldest.read_to, queue.commit_offset or 0)
 
 
 def _followed(old: OldestOffset | None, info: TopicOffset, read_to: int, event: TopicStats) -> OldestOffset:

@@ -2,8 +2,11 @@
 
 EXPIRED: the store deletes messages by age (fileReservedTime) whether they were read or not. A client that asks for one
 that is gone is answered PULL_OFFSET_MOVED (21), drops the queue, commits the offset that the broker names
-(DefaultMQPushConsumerImpl, OFFSET_ILLEGAL), and takes it again. A broker that resets offsets itself answers the same:
-it is a reset if the hook has seen a tool ask for one.
+(DefaultMQPushConsumerImpl, OFFSET_ILLEGAL), and takes it again: before 5.0 after ten seconds, since then at once. A
+broker that resets offsets itself answers the same: it is a reset if the hook has seen a tool ask for one. Since 5.0 a
+broker answers pulls after its hooks have run, so a hook sees no code: a commit beyond what was pulled, right after a
+pull and right before the queue is taken again, shows the answer. By polls: the commit has passed an oldest stored
+message that was beyond what the group had read (`expiring`).
 
 JUMPED: the offset was moved. By a hook: a client that has queried the stored offset begins beyond every commit that was
 seen; or it commits beyond what it pulled, and takes the queue again (MQClientInstance.resetOffset). A commit beyond
@@ -19,7 +22,7 @@ import msgspec
 from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import InvokeBrokerToResetOffset, OffsetInfo
-from rebalance_model.observe.group import proxied
+from rebalance_model.observe.group import expiring, proxied
 from rebalance_model.observe.state import PUSH, HookQueueView, HookView, MovedOffset, OffsetReset, QueueState, Skipped
 from rebalance_model.observe.step import GroupStep
 
@@ -27,6 +30,9 @@ PULLED_WITHIN = 30_000
 """A client whose offset was moved had pulled the queue at its master until shortly before; milliseconds."""
 PAUSE = 5_000
 """A client that is to move its offset drops the queue, and commits ten seconds later; milliseconds."""
+AT_ONCE = 1_000
+"""A client of 5.x whose offset is not in the log commits another one, and takes the queue again, within this time after
+its pull; milliseconds."""
 BATCHES = 2
 """A client may have received this many batches since the last pull that is reported: an answer comes before it."""
 
@@ -118,12 +124,13 @@ def note_taken(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: Hoo
     """Process that a client queries the offset of a queue that it has committed beyond what it pulled."""
     pulled, commit = hook_view.pull_offset, hook_view.commit_offset
     quiet = hook_view.commit_time - hook_view.pull_time
+    at_once = quiet >= 0 and step.now - hook_view.pull_time <= AT_ONCE
     covered = 0 < hook.covered_since <= hook_view.pull_time
-    facts, client_id = step.facts, hook_view.holder
-    far = BATCHES * facts.pull_batch(client_id) if quiet >= PAUSE and covered else facts.pull_threshold(client_id)
+    facts, client_id, is_moved = step.facts, hook_view.holder, at_once or quiet >= PAUSE
+    far = BATCHES * facts.pull_batch(client_id) if is_moved and covered else facts.pull_threshold(client_id)
     is_far = 0 <= pulled < commit - far
     if is_far and step.now - hook_view.pull_time <= PULLED_WITHIN and not _is_recorded(step, mq, commit):
-        _record(step, mq, Skipped(pulled, commit, step.now, "JUMPED"))
+        _record(step, mq, Skipped(pulled, commit, step.now, "EXPIRED" if at_once else "JUMPED"))
 
 
 def note_answer(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_at: int) -> None:
@@ -147,6 +154,15 @@ def note_answer(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_a
     is_dropped = queue.dropped_by is not None if info.pull_offset == commit else _is_dropped(step, queue, info.mq)
     if is_far and is_dropped and not _is_recorded(step, info.mq, commit):
         _record(step, info.mq, Skipped(pulled, commit, step.now, "JUMPED"))
+
+
+def note_expired(step: GroupStep, queue: QueueState, info: OffsetInfo) -> None:
+    """Process an advanced commit in an answer, which is not applied yet: is it beyond messages that were deleted?"""
+    oldest, deleted = queue.oldest, expiring.deleted_unread(queue, step.now)
+    if oldest is None or not deleted or info.consumer_offset < oldest.offset or not step.state.members:
+        return
+    if not _is_recorded(step, info.mq, oldest.offset):
+        _record(step, info.mq, Skipped(oldest.offset - deleted, oldest.offset, step.now, "EXPIRED"))
 
 
 def _is_left_alone(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_at: int) -> bool:
@@ -180,5 +196,15 @@ def _record(step: GroupStep, mq: MessageQueue, skipped: Skipped) -> None:
     if not skipped.by and (tool := reset_by(step, mq)):
         why = "JUMPED" if skipped.why == "EXPIRED" else skipped.why
         skipped = msgspec.structs.replace(skipped, why=why, by=tool)
-    step.state.queues[mq].skipped = skipped
+    queue = step.state.queues[mq]
+    queue.skipped = _with_former(queue.skipped, skipped, step.now - step.policy.group_memory)
     step.changed("SKIPPED")
+
+
+def _with_former(former: Skipped | None, skipped: Skipped, since: int) -> Skipped:
+    """Return a jump with the former ones of its kind: messages of a slow reader expire again and again."""
+    if former is None or (former.why, former.by) != (skipped.why, skipped.by) or former.at <= since:
+        return skipped
+    first = min(max(skipped.first, former.start), skipped.start)
+    before = former.before + former.start - former.first
+    return msgspec.structs.replace(skipped, first=first, at=former.at, before=before)

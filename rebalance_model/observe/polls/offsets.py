@@ -344,6 +344,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
     if queue.commit_offset is not None and advanced:
         if info.consumer_offset >= info.pull_offset >= 0 and covered:
             jumps.note_answer(step, queue, info, queue.advanced_at)
+        jumps.note_expired(step, queue, info)
         step.state.advanced_at = queue.advanced_at = step.now
     if advanced and info.mq.is_retry:
         skipped.note(step, info.mq, info.consumer_offset)

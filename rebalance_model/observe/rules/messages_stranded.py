@@ -88,7 +88,7 @@ def _of_queue(step: GroupStep, queue: QueueState) -> Stranded | None:
         return Stranded(messages, ended.why, ended.since) if messages else None
     if skipped is None or (skipped.why == "WHILE_EMPTY" and not step.facts.is_divided):
         return None
-    return Stranded(skipped.start - skipped.first, skipped.why, skipped.at)
+    return Stranded(skipped.before + skipped.start - skipped.first, skipped.why, skipped.at)
 
 
 def _names(queues: list[MessageQueue]) -> str:
@@ -154,7 +154,8 @@ RULE = GroupRule(
             short="the commit jumped over messages that the broker no longer had",
             what=(
                 "The broker answered that it does not have the next messages (PULL_OFFSET_MOVED), and the group "
-                "continued after them: the store deleted them unread, or an operator reset the offset."
+                "continued after them: the store deleted them unread, or an operator reset the offset. What a client "
+                "had in its memory, up to pullThresholdForQueue of each queue, it drops, too (ProcessQueue.setDropped)."
             ),
             first_step=(
                 "Compare the group's delay with how long the broker keeps messages (fileReservedTime, and deletion at "

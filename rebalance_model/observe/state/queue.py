@@ -100,6 +100,8 @@ class Skipped(msgspec.Struct, array_like=True, frozen=True):
     why: Literal["SKIPPED", "EXPIRED", "JUMPED", "WHILE_EMPTY"] = "SKIPPED"
     by: str = ""
     """The channel of the tool that moved the offset; empty: unknown, or none did."""
+    before: int = 0
+    """The number of messages that were skipped before in the same way."""
 
 
 class Retaken(msgspec.Struct, array_like=True):
