@@ -161,6 +161,7 @@ def note_expired(step: GroupStep, queue: QueueState, info: OffsetInfo) -> None:
     oldest, deleted = queue.oldest, expiring.deleted_unread(queue, step.now)
     if oldest is None or not deleted or info.consumer_offset < oldest.offset or not step.state.members:
         return
+    step.changed("EXPIRING")  # the collector may not ask about a group that has continued
     if not _is_recorded(step, info.mq, oldest.offset):
         _record(step, info.mq, Skipped(oldest.offset - deleted, oldest.offset, step.now, "EXPIRED"))
 
