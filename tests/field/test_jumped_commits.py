@@ -276,7 +276,7 @@ def beyond(*jumps, again=0.01):
     return trace.heart_beat(90, "a").passes(100)
 
 
-def test_by_hook_a_pull_without_a_code_that_is_corrected_at_once_has_expired():
+def test_by_hook_a_pull_that_is_corrected_at_once_has_expired():
     trace = beyond((500, 700))
     assert [(one, what) for _, one, what in trace.incidents(CODE)] == [("OPENED", f"{CODE} EXPIRED")]
     assert evidence(trace, CODE)[0]["messages"] == 200

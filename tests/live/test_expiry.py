@@ -48,7 +48,7 @@ def played(request, tmp_path_factory):
     return run, {source: concluded_of(one for one in log if source in (BOTH, one.source)) for source in SOURCES}
 
 
-def of(conclusions, code, group):
+def transitions_of(conclusions, code, group):
     """Return the transitions of a code in a group."""
     return [one for one in conclusions.transitions(code) if one.group == group]
 
@@ -61,8 +61,8 @@ def deleted_at(log, queue_id, offset):
 def gaps(log, until):
     """Return what a listener never received: queue, first and last offset, and when the broker had deleted it."""
     pairs = [(one, then) for one, then in pairwise(log.received) if one.queue_id == then.queue_id]
-    found = [(one.queue_id, one.last + 1, then.first - 1) for one, then in pairs]
-    return [(*one, at) for one in found if (at := deleted_at(log, one[0], one[2])) <= until]
+    missing = [(one.queue_id, one.last + 1, then.first - 1) for one, then in pairs]
+    return [(*one, at) for one in missing if (at := deleted_at(log, one[0], one[2])) <= until]
 
 
 def test_messages_were_deleted_that_no_listener_received(played):
@@ -87,15 +87,15 @@ def test_nothing_is_reported_before(played, source):
 @pytest.mark.parametrize("source", [POLL, BOTH])
 def test_deletion_that_comes_near_is_a_warning_and_then_critical(played, source, group):
     run, by = played
-    warned, lost, *_ = of(by[source], EXPIRING, group)
+    warned, lost, *_ = transitions_of(by[source], EXPIRING, group)
     assert (warned.transition, warned.severity, warned.sub_cause) == ("OPENED", "warning", "")
     assert (lost.transition, lost.severity, lost.sub_cause) == ("ESCALATED", "critical", "DELETED")
-    log, seen = run.logs[group], json.loads(warned.evidence)
-    queue_id = int(seen["queue_names"].rpartition(":")[2])
-    first = seen["oldest_offset"] + seen["messages_left"]  # the first message that was not pulled
+    log, evidence = run.logs[group], json.loads(warned.evidence)
+    queue_id = int(evidence["queue_names"].rpartition(":")[2])
+    first = evidence["oldest_offset"] + evidence["messages_left"]  # the first message that was not pulled
     truth = deleted_at(log, queue_id, first)
     assert warned.time <= truth
-    assert abs(warned.time + seen["time_left_ms"] - truth) <= 30 * SECONDS
+    assert abs(warned.time + evidence["time_left_ms"] - truth) <= 30 * SECONDS
     unread = json.loads(lost.evidence)
     assert 0 < unread["messages_deleted"] <= 2 * OF_ONE_FILE  # of two queues
     queue_id, first, *_ = min(gaps(log, run.ended), key=lambda one: deleted_at(log, one[0], one[1]))
@@ -106,14 +106,14 @@ def test_deletion_that_comes_near_is_a_warning_and_then_critical(played, source,
 @pytest.mark.parametrize("source", SOURCES)
 def test_messages_that_no_consumer_got_are_counted(played, source, group):
     run, by = played
-    opened = of(by[source], STRANDED, group)[0]
+    opened = transitions_of(by[source], STRANDED, group)[0]
     assert (opened.transition, opened.severity, opened.sub_cause) == ("OPENED", "warning", "EXPIRED")
-    seen = json.loads(opened.evidence)
+    evidence = json.loads(opened.evidence)
     lost = gaps(run.logs[group], opened.time)
-    known = sum(last + 1 - first for _, first, last, _ in lost)
-    assert {int(one) for one in seen["queue_names"].rpartition(":")[2].split(",")} <= {one for one, *_ in lost}
-    least = known - len(lost) * IN_MEMORY - (len(lost) * OF_ONE_FILE if source == POLL else 0)
-    assert max(1, least) <= seen["messages"] <= known
+    number = sum(last + 1 - first for _, first, last, _ in lost)
+    assert {int(one) for one in evidence["queue_names"].rpartition(":")[2].split(",")} <= {one for one, *_ in lost}
+    least = number - len(lost) * IN_MEMORY - (len(lost) * OF_ONE_FILE if source == POLL else 0)
+    assert max(1, least) <= evidence["messages"] <= number
     continued = max(at for *_, at in lost)
     assert continued <= opened.time <= continued + 45 * SECONDS
 
@@ -121,7 +121,7 @@ def test_messages_that_no_consumer_got_are_counted(played, source, group):
 @pytest.mark.parametrize("source", [POLL, BOTH])
 def test_the_group_that_continued_is_not_expiring_any_more(played, source):
     run, by = played
-    last = of(by[source], EXPIRING, GROUPS[0])[-1]
+    last = transitions_of(by[source], EXPIRING, GROUPS[0])[-1]
     assert last.transition == "RESOLVED"
     assert run.released <= last.time <= run.released + 15 * SECONDS  # the next answer
 

@@ -75,13 +75,13 @@ class Paced:
 
     def ranges(self):
         """Return what it received."""
-        found = []
+        ranges = []
         for (queue_id, offset), at in sorted(self.received.items()):
-            if found and (found[-1].queue_id, found[-1].last + 1) == (queue_id, offset):
-                found[-1] = msgspec.structs.replace(found[-1], last=offset)
+            if ranges and (ranges[-1].queue_id, ranges[-1].last + 1) == (queue_id, offset):
+                ranges[-1] = msgspec.structs.replace(ranges[-1], last=offset)
             else:
-                found.append(Received(queue_id, offset, offset, at))
-        return found
+                ranges.append(Received(queue_id, offset, offset, at))
+        return ranges
 
 
 def consume(orders, log):
@@ -112,18 +112,18 @@ def produce(orders):
     message, listed = jpype.JClass("org.apache.rocketmq.common.message.Message"), jpype.java.util.Arrays.asList
     topics = (orders.topic, *orders.also)
     queues = {topic: list(producer.fetchPublishMessageQueues(topic)) for topic in topics}
-    wanted = [0]
+    bursts = [0]
 
     def obey():
         for line in sys.stdin:
-            wanted[0] += int(line)
+            bursts[0] += int(line)
 
     obeying = Thread(target=obey)
     obeying.start()
     print("started", flush=True)
     began, sent = time.monotonic(), 0
     while obeying.is_alive():
-        due = int((time.monotonic() - began) * PER_SECOND) + wanted[0]
+        due = int((time.monotonic() - began) * PER_SECOND) + bursts[0]
         if count := min(due - sent, BATCH):
             for topic, places in queues.items():
                 for queue in places:

@@ -145,12 +145,11 @@ def _record(lab, settings, folder):
         slow.say(0)
         time.sleep(HEAL_SECONDS)
         ended = _now()
-        for one in (producer, hung, slow):
-            one.end()
+        for client in (producer, hung, slow):
+            client.end()
         assert collector.interrupt() == 0, collector.said()
-    logs = {
-        f"{key}-group": msgspec.json.decode(one.log.read_bytes(), type=Log) for key, one in ((HUNG, hung), (SLOW, slow))
-    }
+    consumers = {f"{HUNG}-group": hung, f"{SLOW}-group": slow}
+    logs = {group: msgspec.json.decode(client.log.read_bytes(), type=Log) for group, client in consumers.items()}
     return Run(commit(), began, slowed, deletion_began, released, deletion_ended, ended, logs)
 
 
