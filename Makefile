@@ -34,7 +34,7 @@ demo: $(READY) ## Run the job on a recording of a real cluster and print owners,
 
 test: $(READY) ## Run check and all tests in their short form, including real servers
 	$(MAKE) --jobs=3 --output-sync check $(VENV)/spark.jsa $(VENV)/rocketmq.jsa $(VENV)/kafka.jsa
-	$(BIN)/python -m pytest -rfEs --numprocesses=6 --dist=loadgroup --no-loadscope-reorder --costs=.pytest_cache/costs.tsv $(HOLD)
+	$(BIN)/python -m pytest -rfEs --numprocesses=4 --dist=loadgroup --no-loadscope-reorder --costs=.pytest_cache/costs.tsv $(HOLD)
 
 # On an idle machine: beside other work the same test costs more, so `make test` only says it.
 costs: ## Run `make test`; fail if a folder or a test costs more than tests/support/costs.toml allows
