@@ -17,10 +17,11 @@ ENDLESS = "SELECT list_sum(list_transform(range(1, 40000000), lambda x: sin(x) +
 REFUSED = {
     "SELECT * FROM read_csv('/etc/passwd')": "The table function read_csv can't be used here",
     "ATTACH '/etc/passwd' AS a": "Only a single SELECT is allowed.",
-    "COPY telemetry TO '/tmp/rebalance-watch-copied'": "Only a single SELECT is allowed.",
     "SELECT getenv('HOME')": "The function getenv can't be used here.",
+    "COPY telemetry TO '/tmp/rebalance-watch-copied'": "Only a single SELECT is allowed.",
     "SELEC 1": 'The query failed: syntax error at or near "SELEC"',
 }
+"""Neighbours have other sentences, which show that the answer is the next one's: the page runs one query at a time."""
 
 
 @pytest.fixture
