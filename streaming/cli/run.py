@@ -48,7 +48,7 @@ def run(
     tasks = _Tasks(health, log)
 
     def stop(_signal: int, _frame: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second signal ends the process at once, as a kill would
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         stopping.set()
 
