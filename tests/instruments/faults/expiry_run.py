@@ -18,13 +18,11 @@ from pathlib import Path
 import msgspec
 
 from streaming.lab.control import write_orders
-from streaming.lab.lab import Lab
 from tests.instruments.faults.case import Group
 from tests.instruments.faults.expiry_client import Log
 from tests.instruments.faults.field import FieldFaults
-from tests.instruments.faults.run import settings_of
+from tests.instruments.faults.run import collecting, recorded, settings_of
 from tests.instruments.figures import commit
-from tests.live.commands import Command
 from tests.live.conftest import eventually
 
 HUNG, SLOW = "audit", "orders"
@@ -101,20 +99,10 @@ def play(folder: Path) -> Path:
     """Record the run into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = settings_of(GROUPS, folder / "root", brokers=1, broker=STORE, messages_per_second=0.1)
-    try:
-        run = _record(Lab.up(settings), settings, folder)
-    finally:
-        if (left := Lab.find(settings)) is not None:
-            left.down()
-    (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run)))
-    return folder
+    return recorded(folder, settings, lambda lab: _record(lab, settings, folder))
 
 
 def _record(lab, settings, folder):
-    environment = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
-    collect = Command(
-        folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
-    )
     faults = FieldFaults(settings, lab.name_server)
     with faults.cluster() as cluster:
         orders = {key: cluster.new_consumer(f"{key}-1", settings.lab.groups[key]) for key in GROUPS}
@@ -124,7 +112,7 @@ def _record(lab, settings, folder):
         faults.change("updateBrokerConfig", "-b", broker, "-k", "fileReservedTime", "-v", str(hours))
         return _now()
 
-    with ExitStack() as stack, collect.start() as collector:
+    with ExitStack() as stack, collecting(lab, folder).start() as collector:
         collector.wait_for("round", 300)
         hung, slow = (stack.enter_context(Client("consume", orders[key], folder)) for key in (HUNG, SLOW))
         both = msgspec.structs.replace(orders[HUNG], also=(orders[SLOW].topic,), name="producer")

@@ -16,11 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from streaming.lab.lab import Lab
 from tests.instruments.faults.case import Group
-from tests.instruments.faults.run import settings_of
+from tests.instruments.faults.run import collecting, recorded, settings_of
 from tests.instruments.figures import commit
-from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
 from tests.support.go_programs import SOURCES, build, toolchain
 
@@ -90,21 +88,11 @@ def play(folder):
     """Record the run into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     program, settings = build(SOURCES / "consumer", folder), settings_of(GROUPS, folder / "root")
-    try:
-        run = _record(program, Lab.up(settings), settings, folder)
-    finally:
-        if (left := Lab.find(settings)) is not None:
-            left.down()
-    (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run)))
-    return folder
+    return recorded(folder, settings, lambda lab: _record(program, lab, settings, folder))
 
 
 def _record(program, lab, settings, folder):
-    environment = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
-    collect = Command(
-        folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
-    )
-    with ExitStack() as stack, collect.start() as collector:
+    with ExitStack() as stack, collecting(lab, folder).start() as collector:
         collector.wait_for("round", 300)
         clients = {
             instance: stack.enter_context(GoClient(program, lab, settings, key, instance, folder))

@@ -23,12 +23,11 @@ from streaming.base import jars
 from streaming.base.java import java_home
 from streaming.base.settings import load_settings
 from streaming.lab import servers
-from streaming.lab.lab import Lab
 from streaming.lab.processes import end, spawn
 from tests.instruments.faults.field import FieldFaults
 from tests.instruments.faults.go_run import Step
+from tests.instruments.faults.run import collecting, recorded
 from tests.instruments.figures import commit
-from tests.live.commands import Command
 from tests.live.conftest import eventually
 from tests.support.go_programs import SOURCES, build
 
@@ -121,13 +120,7 @@ def play(folder):
     folder.mkdir(parents=True, exist_ok=True)
     program, settings = build(SOURCES / "consumer", folder), settings_of(folder / "root")
     python = install(folder)
-    try:
-        run = _record(program, python, Lab.up(settings), settings, folder)
-    finally:
-        if (left := Lab.find(settings)) is not None:
-            left.down()
-    (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run)))
-    return folder
+    return recorded(folder, settings, lambda lab: _record(program, python, lab, settings, folder))
 
 
 def install(folder):
@@ -144,13 +137,6 @@ def install(folder):
 
 
 def _record(program, python, lab, settings, folder):
-    environment = {
-        "COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode(),
-        "COLLECTOR__PROXIES": msgspec.json.encode([lab.proxy]).decode(),
-    }
-    collect = Command(
-        folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
-    )
     faults = FieldFaults(settings, lab.name_server)
     with faults.cluster() as cluster:
         grpc = f"{servers.LOOPBACK}:{cluster.state.proxy.grpc}"
@@ -171,7 +157,7 @@ def _record(program, python, lab, settings, folder):
         yield
         steps.append(Step(kind, clients, since, _now()))
 
-    with ExitStack() as stack, collect.start() as collector:
+    with ExitStack() as stack, collecting(lab, folder).start() as collector:
         collector.wait_for("round", 300)
         go = {
             key: stack.enter_context(

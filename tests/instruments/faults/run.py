@@ -99,9 +99,14 @@ def play(name, folder):
     folder.mkdir(parents=True, exist_ok=True)
     more = {"broker": otel_properties()} if _pops(story) else LAB_OF.get(name, {})
     settings = settings_of(story, folder / "root", **more)
+    unmanned = settings_of(story, folder / "root", manned=False, **more)
+    return recorded(folder, unmanned, lambda lab: _record(name, story, settings, lab, folder))
+
+
+def recorded(folder, settings, record):
+    """Record a run in a lab that is there only for it; `record` gets the lab, and returns the run's description."""
     try:
-        lab = Lab.up(settings_of(story, folder / "root", manned=False, **more))
-        run = _record(name, story, settings, lab, folder)
+        run = record(Lab.up(settings))
     finally:
         if (left := Lab.find(settings)) is not None:
             left.down()
@@ -109,21 +114,25 @@ def play(name, folder):
     return folder
 
 
+def collecting(lab, folder):
+    """Return the command that polls a lab, and writes its answers and what its hooks report to the recording."""
+    environment = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
+    if lab.proxy:
+        environment["COLLECTOR__PROXIES"] = msgspec.json.encode([lab.proxy]).decode()
+    return Command(
+        folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
+    )
+
+
 def _pops(story):
     return any(group.client for group in story.values())
 
 
 def _record(name, story, settings, lab, folder):
-    environment = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
-    if lab.proxy:
-        environment["COLLECTOR__PROXIES"] = msgspec.json.encode([lab.proxy]).decode()
     asked = "consumerProgress" if _pops(story) else "consumerStatus"
     metrics = Otel(settings.lab.broker, folder / "otel.jsonl") if _pops(story) else nullcontext()
-    collect = Command(
-        folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
-    )
     groups = [f"{key}-group" for key in story if key != BROKER]
-    with collect.start() as collector, metrics, (folder / "mqadmin.jsonl").open("wb") as said:
+    with collecting(lab, folder).start() as collector, metrics, (folder / "mqadmin.jsonl").open("wb") as said:
         arguments = [lab.name_server, str(folder / "mqadmin"), asked, *groups]
         command = [sys.executable, "-m", "tests.instruments.faults.mqadmin_loop", *arguments]
         mqadmin = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL)

@@ -13,12 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from streaming.lab.lab import Lab
 from tests.instruments.faults.case import Group
 from tests.instruments.faults.languages_run import second_broker
-from tests.instruments.faults.run import settings_of
+from tests.instruments.faults.run import collecting, recorded, settings_of
 from tests.instruments.figures import commit
-from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
 
 GROUPS = {"orders": Group(True, 2, 1, ()), "audit": Group(False, 2, 1, ())}
@@ -44,21 +42,11 @@ def play(folder: Path) -> Path:
     """Record the run into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = settings_of(GROUPS, folder / "root", brokers=1)
-    try:
-        run = _record(Lab.up(settings), settings, folder)
-    finally:
-        if (left := Lab.find(settings)) is not None:
-            left.down()
-    (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run)))
-    return folder
+    return recorded(folder, settings, lambda lab: _record(lab, settings, folder))
 
 
 def _record(lab, settings, folder):
-    environment = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
-    collect = Command(
-        folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
-    )
-    with collect.start() as collector:
+    with collecting(lab, folder).start() as collector:
         collector.wait_for("round", 300)
         watch = Watch(lab.name_server)
         for group in settings.lab.groups.values():
