@@ -17,7 +17,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from tests.field.test_invariants import restless
 from tests.instruments.faults import languages_run
 from tests.instruments.faults.case import BOTH, BY_HOOK, HOOK, POLL, SOURCES
-from tests.instruments.faults.verdict import events, incidents_of
+from tests.instruments.faults.verdict import concluded_by_source, events, incidents_of
 from tests.support.field import Concluded, concluded_of, without_answer
 from tests.support.folding import Fold
 from tests.support.invariants import violations
@@ -104,7 +104,7 @@ def played(request, tmp_path_factory):
     folder = request.param(tmp_path_factory.mktemp("languages"))
     run = msgspec.json.decode((folder / "run.json").read_bytes(), type=languages_run.Run)
     log = [one for one in events(folder) if one.time < run.step("twins").began]
-    by = {source: concluded_of(one for one in log if source in (BOTH, one.source)) for source in SOURCES}
+    by = concluded_by_source(log)
     return Played(run, log, by)
 
 

@@ -13,8 +13,7 @@ import pytest
 from rebalance_model.observe.effects import GroupSnapshot
 from tests.instruments.faults import twins_run
 from tests.instruments.faults.case import BOTH, HOOK, POLL, SOURCES
-from tests.instruments.faults.verdict import events
-from tests.support.field import concluded_of
+from tests.instruments.faults.verdict import concluded_by_source, events
 from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("twins")  # one process unpacks the recording, or records, for all
@@ -35,7 +34,7 @@ def played(request, tmp_path_factory):
     folder = request.param(tmp_path_factory.mktemp("twins"))
     run = msgspec.json.decode((folder / "run.json").read_bytes(), type=twins_run.Run)
     log = events(folder)
-    return run, {source: concluded_of(one for one in log if source in (BOTH, one.source)) for source in SOURCES}
+    return run, concluded_by_source(log)
 
 
 def alerts(conclusions, since, until):

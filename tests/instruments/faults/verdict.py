@@ -24,6 +24,7 @@ from tests.instruments.faults.mqadmin_loop import Answer
 from tests.instruments.faults.run import Played, Run
 from tests.instruments.faults.stories import STORIES
 from tests.instruments.figures import PROOFS, commit
+from tests.support.field import concluded_of
 from tests.support.folding import folded
 
 PAGE = Path(__file__).parents[2] / "FAULTS.md"
@@ -62,6 +63,11 @@ def events(folder):
     stamp = time.time_ns() // 1_000_000
     rows = recorded_rows(folder / "recording.jsonl", 1)
     return [decode(row.value, key=None, stamp=stamp, keyed=False) for line in rows for row in line]
+
+
+def concluded_by_source(log):
+    """Return what the events of each source lead to, by itself and together."""
+    return {source: concluded_of(one for one in log if source in (BOTH, one.source)) for source in SOURCES}
 
 
 def answers(folder):
