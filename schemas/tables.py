@@ -70,8 +70,7 @@ def columns_of(row: type[msgspec.Struct]) -> tuple[TableColumn, ...]:
     """
     info = inspect.type_info(row)
     if not isinstance(info, inspect.StructType):
-        msg = f"{row} is not a msgspec Struct"
-        raise TypeError(msg)
+        raise TypeError(f"{row} is not a msgspec Struct")
     return _columns(info)
 
 
@@ -90,8 +89,7 @@ def _not_null(name: str, declared: inspect.Type) -> inspect.Type:
         return declared
     members = [member for member in declared.types if not isinstance(member, inspect.NoneType)]
     if len(members) != 1:
-        msg = f"column {name} has more than one type"
-        raise TypeError(msg)
+        raise TypeError(f"column {name} has more than one type")
     return members[0]
 
 
@@ -104,8 +102,7 @@ def _type(name: str, declared: inspect.Type) -> ColumnType:
     if isinstance(declared, inspect.Metadata):
         scalar = (declared.extra or {}).get("column")
     if scalar is None:
-        msg = f"column {name} has a type without a column type: {declared}"
-        raise TypeError(msg)
+        raise TypeError(f"column {name} has a type without a column type: {declared}")
     return scalar
 
 

@@ -36,8 +36,7 @@ def address_of(text: str) -> Address:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not _PORT.fullmatch(port) or not 0 < int(port) <= _PORT_MAX or not _is_host(host):
-        msg = f"{text[:100]!r} is not host:port"
-        raise ValueError(msg)
+        raise ValueError(f"{text[:100]!r} is not host:port")
     return Address(host.strip("[]"), int(port))
 
 

@@ -313,8 +313,7 @@ class _Connection:
                     return
                 frame = await frames.received(reader, length)
         except TimeoutError:
-            msg = "a frame did not end in time"
-            raise _StuckError(msg) from None
+            raise _StuckError("a frame did not end in time") from None
         answer = remoting.decode(frame)
         if asked := self._asked_by(answer, length):
             await self._read(asked, answer)
@@ -357,8 +356,7 @@ class _Connection:
             return None
         self._unasked += length
         if self._unasked > SKIPPED_FRAME_BYTES:
-            msg = f"{self._unasked} bytes that answer no request"
-            raise FrameError(msg)
+            raise FrameError(f"{self._unasked} bytes that answer no request")
         return None
 
     async def _read(self, asked: "_Asked", answer: RemotingCommand) -> None:

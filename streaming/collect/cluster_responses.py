@@ -152,11 +152,9 @@ def route(body: bytes, topic: str) -> Payload:
     """
     sent = required(object_in(parse(body)), "queueDatas")
     if not isinstance(sent, list):
-        msg = "queueDatas is no list"
-        raise FastjsonError(msg)
+        raise FastjsonError("queueDatas is no list")
     readable = [data for one in sent if (data := converted(_Queues, one, "queueDatas")).perm & _PERM_READ]
     if (count := sum(max(0, data.readQueueNums) for data in readable)) > ROUTE_QUEUES:
-        msg = f"a route of {count:,} queues, the limit is {ROUTE_QUEUES:,}"
-        raise FastjsonError(msg)
+        raise FastjsonError(f"a route of {count:,} queues, the limit is {ROUTE_QUEUES:,}")
     queues = sorted({(data.brokerName, number) for data in readable for number in range(data.readQueueNums)})
     return {"queues": [MessageQueue(topic, broker, number) for broker, number in queues]}

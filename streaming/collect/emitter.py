@@ -142,8 +142,7 @@ class Emitter:
         except (msgspec.ValidationError, UnicodeEncodeError, OverflowError, RecursionError) as error:
             raise UnsendableError(str(error)[:REMARK_CHARACTERS]) from None
         if size > EVENT_BYTES:
-            msg = f"the answer gives an event of {size} bytes; the log accepts {EVENT_BYTES}"
-            raise UnsendableError(msg)
+            raise UnsendableError(f"the answer gives an event of {size} bytes; the log accepts {EVENT_BYTES}")
         self._clusters[cluster] = None
         self._seq[key] = seq
         self._queue.put_nowait(event)

@@ -67,11 +67,9 @@ def parse(body: bytes, depth_max: int = ANSWER_DEPTH) -> Json:
         FastjsonError: the body is not JSON of the dialect, a reference has no target, or a limit is exceeded.
     """
     if not body.strip():
-        msg = "the answer is empty"
-        raise FastjsonError(msg)
+        raise FastjsonError("the answer is empty")
     if body.count(b",") + body.count(b"[") + body.count(b"{") > ANSWER_VALUES:
-        msg = f"more than {ANSWER_VALUES:,} values"
-        raise FastjsonError(msg)
+        raise FastjsonError(f"more than {ANSWER_VALUES:,} values")
     deadline = Deadline()
     try:
         text = body.decode(errors="replace")
@@ -109,8 +107,7 @@ def items(table: Json) -> Iterable[tuple[Json, Json]]:
         return table.items()
     if isinstance(table, Pairs):
         return table
-    msg = f"expected an object, got {type(table).__name__}"
-    raise FastjsonError(msg)
+    raise FastjsonError(f"expected an object, got {type(table).__name__}")
 
 
 def _without_surrogates(value: Json) -> Json:
@@ -151,8 +148,7 @@ class Deadline:
     def check(self) -> None:
         """Raise `FastjsonError` when the time is over."""
         if time.thread_time() > self._end:
-            msg = f"reading it takes more than {ANSWER_SECONDS:g} s"
-            raise FastjsonError(msg)
+            raise FastjsonError(f"reading it takes more than {ANSWER_SECONDS:g} s")
 
 
 class _Reader:
@@ -169,8 +165,7 @@ class _Reader:
     def whole(self) -> Json:
         value, end = self._value(self._skip(0), 0)
         if self._skip(end) != len(self._text):
-            msg = f"more text after the value, at {end}"
-            raise FastjsonError(msg)
+            raise FastjsonError(f"more text after the value, at {end}")
         return value
 
     def _value(self, at: int, depth: int) -> tuple[Json, int]:
@@ -225,8 +220,7 @@ class _Reader:
         """Return the position after a separator: of the next key or value, or of the closing bracket."""
         match = separator.match(self._text, at)
         if match is None:
-            msg = f"expected {sign} at {self._skip(at)}"
-            raise FastjsonError(msg)
+            raise FastjsonError(f"expected {sign} at {self._skip(at)}")
         return match.end()
 
     def _skip(self, at: int, what: re.Pattern[str] = _SPACE) -> int:
@@ -284,16 +278,14 @@ class _References:
             return value
         target = self._targets[path]
         if target is None:
-            msg = f"the reference {path} leads to itself"
-            raise FastjsonError(msg)
+            raise FastjsonError(f"the reference {path} leads to itself")
         self._count(target.values)
         return target.value
 
     def _count(self, values: int) -> None:
         self._values += values
         if self._values > ANSWER_VALUES:
-            msg = f"more than {ANSWER_VALUES:,} values, references replaced"
-            raise FastjsonError(msg)
+            raise FastjsonError(f"more than {ANSWER_VALUES:,} values, references replaced")
 
     def _at(self, path: str) -> Json:
         value, at = self._root, 1
@@ -306,8 +298,7 @@ class _References:
                 name = re.sub(r"\\(.)", r"\1", step[1]) if step[1] is not None else None
                 value = value[int(step[2])] if name is None else _member(value, name)
             except (LookupError, TypeError, ValueError):
-                msg = f"the reference {path} leads nowhere"
-                raise FastjsonError(msg) from None
+                raise FastjsonError(f"the reference {path} leads nowhere") from None
             at = step.end()
         return value
 

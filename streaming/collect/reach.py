@@ -36,8 +36,7 @@ class Lookups:
         """
         if host not in self._running:
             if len(self._running) >= LOOKUPS:
-                msg = f"{LOOKUPS} host names are being looked up"
-                raise ConnectionError(msg)
+                raise ConnectionError(f"{LOOKUPS} host names are being looked up")
             self._start(host)
         return await asyncio.shield(self._running[host])  # others may wait for it, too
 
@@ -118,8 +117,7 @@ class AllowedServers:
         if address not in self._configured:
             addresses = [ip for ip in addresses if await self._allows(host, ip)]
         if not addresses:
-            msg = f"{address} is not allowed by collector.broker_networks, or is on this machine"
-            raise NotReachedError(msg)
+            raise NotReachedError(f"{address} is not allowed by collector.broker_networks, or is on this machine")
         return host, [(ip, port) for ip in addresses]
 
     async def _allows(self, host: str, ip: str) -> bool:

@@ -95,8 +95,7 @@ class Reading:
             return self._timed(server, subject, what, body)
         seconds = min(ANSWER_SECONDS, size / _BYTES_A_SECOND)
         if size > LARGE_BYTES and self._queued > READING_QUEUE_SECONDS:
-            msg = "too many large answers wait to be read"
-            raise UnreadableError(msg)
+            raise UnreadableError("too many large answers wait to be read")
         self._queued += seconds
         try:
             run = asyncio.get_running_loop().run_in_executor
@@ -118,8 +117,7 @@ class Reading:
                 return
         elif self._servers.claim(server) & self._subjects.claim(subject) and self._taken <= self._round_max:
             return
-        msg = f"reading all answers takes more than {self._round_max:.1f} s in this round"
-        raise UnreadableError(msg)
+        raise UnreadableError(f"reading all answers takes more than {self._round_max:.1f} s in this round")
 
     def _timed(self, server: str, subject: str, what: Callable[[bytes], T], body: bytes) -> T:
         began = time.thread_time()

@@ -68,8 +68,7 @@ def frame_length(prefix: bytes) -> int:
     """
     (length,) = struct.unpack(">i", prefix)
     if not 4 <= length <= SKIPPED_FRAME_BYTES:
-        msg = f"a frame of {length} bytes: expected 4 to {FRAME_BYTES}"
-        raise FrameError(msg)
+        raise FrameError(f"a frame of {length} bytes: expected 4 to {FRAME_BYTES}")
     return int(length)
 
 
@@ -80,21 +79,18 @@ def decode(frame: bytes) -> RemotingCommand:
         FrameError: its lengths or its types are invalid.
     """
     if len(frame) < 4:
-        msg = f"a frame of {len(frame)} bytes has no header"
-        raise FrameError(msg)
+        raise FrameError(f"a frame of {len(frame)} bytes has no header")
     (head,) = struct.unpack_from(">I", frame)
     length = head & 0xFF_FFFF
     if length > len(frame) - 4:
-        msg = f"a header of {length} bytes in a frame of {len(frame)}"
-        raise FrameError(msg)
+        raise FrameError(f"a header of {length} bytes in a frame of {len(frame)}")
     header, body = frame[4 : 4 + length], frame[4 + length :]
     kind = head >> 24
     if kind == Serialize.JSON:
         return _from_json(header, body)
     if kind == Serialize.ROCKETMQ:
         return _from_binary(header, body)
-    msg = f"unknown serialize type {kind}"
-    raise FrameError(msg)
+    raise FrameError(f"unknown serialize type {kind}")
 
 
 def _json_header(command: RemotingCommand) -> bytes:
@@ -131,8 +127,7 @@ def _leniently(header: bytes) -> RemotingCommand:
         remark = sent.get("remark")
         command = msgspec.convert(known, type=RemotingCommand, strict=False)
     except (FastjsonError, msgspec.ValidationError, AttributeError, TypeError) as error:
-        msg = f"the JSON header can't be read: {error}"
-        raise FrameError(msg) from None
+        raise FrameError(f"the JSON header can't be read: {error}") from None
     return msgspec.structs.replace(command, remark=remark if isinstance(remark, str) else None)
 
 
@@ -158,8 +153,7 @@ def _from_binary(header: bytes, body: bytes) -> RemotingCommand:
     (length,) = reader.numbers(">i")
     end = reader.at + length
     if length < 0 or end > len(header):
-        msg = f"{length} bytes of header fields in a header of {len(header)}"
-        raise FrameError(msg)
+        raise FrameError(f"{length} bytes of header fields in a header of {len(header)}")
     while reader.at < end:
         name = reader.text(">h")
         fields[name] = reader.text(">i")
@@ -191,15 +185,13 @@ class _Reader:
         try:
             read = struct.unpack_from(form, self._header, self.at)
         except struct.error as error:
-            msg = f"the binary header ends too early: {error}"
-            raise FrameError(msg) from None
+            raise FrameError(f"the binary header ends too early: {error}") from None
         self.at += struct.calcsize(form)
         return read
 
     def text(self, form: str) -> str:
         (length,) = self.numbers(form)
         if not 0 <= length <= len(self._header) - self.at:
-            msg = f"a text of {length} bytes in a header of {len(self._header)}"
-            raise FrameError(msg)
+            raise FrameError(f"a text of {length} bytes in a header of {len(self._header)}")
         self.at += length
         return self._header[self.at - length : self.at].decode(errors="replace")

@@ -45,8 +45,7 @@ def object_in(sent: Json) -> dict[str, Json]:
         FastjsonError: it is something else.
     """
     if not isinstance(sent, dict):
-        msg = f"an object is expected, not {type(sent).__name__}"
-        raise FastjsonError(msg)
+        raise FastjsonError(f"an object is expected, not {type(sent).__name__}")
     return sent
 
 
@@ -57,8 +56,7 @@ def required(answer: dict[str, Json], field: str) -> Json:
         FastjsonError: it is missing.
     """
     if answer.get(field) is None:
-        msg = f"{field} is missing"
-        raise FastjsonError(msg)
+        raise FastjsonError(f"{field} is missing")
     return answer[field]
 
 
@@ -80,8 +78,7 @@ def converted(kind: Any, sent: Json, field: str) -> Any:
     try:
         return msgspec.convert(sent, kind, strict=False)
     except msgspec.ValidationError as error:
-        msg = f"{field}: {error}"
-        raise FastjsonError(msg) from None
+        raise FastjsonError(f"{field}: {error}") from None
 
 
 def is_valid(kind: Any, sent: object) -> bool:

@@ -38,8 +38,7 @@ def parse_path(path: str) -> tuple[int, int]:
     """
     match = _NAME.search(path)
     if match is None:
-        msg = f"{path} is not a file of a log: expected partition=N/<20-digit number>.jsonl or .jsonl.gz"
-        raise ValueError(msg)
+        raise ValueError(f"{path} is not a file of a log: expected partition=N/<20-digit number>.jsonl or .jsonl.gz")
     return int(match[1]), int(match[2])
 
 

@@ -81,8 +81,7 @@ class Runtime(Section):
     def _absolute(cls, root: Path) -> Path:
         absolute = root.expanduser().resolve()
         if found := _NOT_IN_PATHS.search(str(absolute)):
-            msg = f"Spark and Delta can't use a folder with {found[0]!r} in its path: choose another one"
-            raise ValueError(msg)
+            raise ValueError(f"Spark and Delta can't use a folder with {found[0]!r} in its path: choose another one")
         return absolute
 
     @field_validator("jars", mode="before")
