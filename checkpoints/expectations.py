@@ -86,11 +86,7 @@ class Suite:
     """The expectations of one file."""
 
     def __init__(self, content: bytes, file: str) -> None:
-        """Read a suite.
-
-        Args:
-            content: its JSON.
-            file: the name of the file, for messages.
+        """Read a suite from its JSON; ``file`` is its name for messages.
 
         Raises:
             SuiteError: it is not the JSON of a suite.
@@ -111,9 +107,7 @@ class Suite:
     def judge(self, frame: pd.DataFrame, parameters: Mapping[str, object]) -> list[Verdict]:
         """Judge a frame; return a verdict for each expectation, a failed one if it can't be judged.
 
-        Args:
-            frame: with the columns that the expectations name.
-            parameters: the values of the suite's ``$PARAMETER``.
+        ``parameters`` are the values of the suite's ``$PARAMETER``.
         """
         built, faults = self._in_context(_zones_of(frame))
         batch = _frames().get_batch(batch_parameters={"dataframe": frame})
@@ -121,11 +115,7 @@ class Suite:
         return [*found, *faults]
 
     def _in_context(self, zones: "_Zones") -> "tuple[list[Expectation], list[Verdict]]":
-        """Return the expectations that Great Expectations accepts, and a verdict for each other one.
-
-        Args:
-            zones: of the frame's timestamp columns; with them it is made once.
-        """
+        """Return the expectations that Great Expectations accepts, and a verdict for each other one."""
         if zones not in self._built:
             self._built[zones] = self._build(dict(zones))
         return self._built[zones]
@@ -163,7 +153,6 @@ class Suite:
         )
 
     def _fault(self, expectation: _Expectation, why: str) -> Verdict:
-        """Return the verdict of an expectation that can't be judged."""
         about = f" of the column {_joined(expectation)}" if expectation.columns else ""
         sentence = f"The suite {self.name} can't judge {expectation.type}{about}: {why}."
         return Verdict(

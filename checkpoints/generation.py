@@ -68,13 +68,9 @@ def claimed(
 ) -> Iterator[str]:
     """Claim checkpoints and tables for one run, creating them if there are none; yield their generation.
 
-    Args:
-        checkpoints: the folder of the checkpoints.
-        tables: the folder of the tables.
-        basis: what the state of this run is made with.
-        lease: the lease that this run holds; None: take one for the time of the block.
-        queries: where the queries' own checkpoints are; None: in the folder of the checkpoints.
-        versions_days: for how many days former versions of the tables can be read; None: as their properties say.
+    Without ``lease`` one is taken for the time of the block. ``queries``: where the queries' own checkpoints are; None:
+    in the folder of the checkpoints. ``versions_days``: for how many days former versions of the tables can be read;
+    None: as their properties say.
 
     Raises:
         UserError: another run holds them, or they do not belong together or to this basis.
@@ -150,10 +146,7 @@ def check_state_version(kept: Basis, checkpoints: Place, version: int) -> None:
 def check_log(source: str, kept: LogId, now: LogId | None) -> None:
     """Check that a log is the one whose offsets the checkpoints have.
 
-    Args:
-        source: its name, as in `Basis.source`.
-        kept: its ids when it was first read.
-        now: its ids now; None: it is gone.
+    ``kept`` are its ids when it was first read, ``now`` those of now; None: it is gone.
 
     Raises:
         UserError: it is another one, or gone.

@@ -91,11 +91,9 @@ class Lease(Closable):
 
     @classmethod
     def acquire(cls, checkpoints: Path, on_wait: Callable[[str], None] | None = None) -> Self:
-        """Take the lease of checkpoints.
+        """Take the lease of checkpoints, whose folder is made if it is missing.
 
-        Args:
-            checkpoints: the folder of the checkpoints, which is made if it is missing.
-            on_wait: called about twice a second with the holder while another run holds it; None: do not wait.
+        ``on_wait`` is called about twice a second with the holder while another run holds it; None: do not wait.
 
         Raises:
             LeaseHeldError: another run holds it, and there is no ``on_wait``.

@@ -34,9 +34,7 @@ _RECORD = b'v1\n{"nextBatchWatermarkMs":0}'
 def mend(checkpoint: Path, written: Callable[[], int]) -> None:
     """Undo what a power cut has torn of the last batches of a query, which does not run.
 
-    Args:
-        checkpoint: the query's folder.
-        written: returns the last batch of which a table has rows; -1 before the first.
+    ``written`` returns the last batch of which a table has rows; -1 before the first.
 
     Raises:
         UserError: a file that the query needs is not whole.

@@ -89,13 +89,9 @@ ACCEPTED_SHARE_MIN = 0.99
 
 
 def judge(accepted: pd.DataFrame, *, batch_id: int, rejected: int, time: int) -> list[QualityResult]:
-    """Judge one batch; return a row for each expectation of the suite.
+    """Judge a batch's accepted rows, with `COLUMNS`; return a row for each expectation of the suite.
 
-    Args:
-        accepted: the batch's accepted rows, with `COLUMNS`.
-        batch_id: the batch's number within the checkpoint.
-        rejected: how many rows of the batch were rejected.
-        time: the batch's latest ingest time.
+    ``rejected`` is the number of its other rows, ``time`` its latest ingest time.
     """
     frame = accepted.assign(
         delay_ms=accepted["ingest_time"] - accepted["time"],
@@ -113,6 +109,5 @@ def judge(accepted: pd.DataFrame, *, batch_id: int, rejected: int, time: int) ->
 
 @cache
 def _suite() -> Suite:
-    """Return the suite, made once per process."""
     file = f"{SUITE}.json"
     return Suite(resources.files("checkpoints").joinpath("suites", file).read_bytes(), file)

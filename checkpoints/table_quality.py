@@ -99,15 +99,12 @@ class TableGate:
     """Checks the tables by the suites."""
 
     def __init__(self, settings: Settings) -> None:
-        """Know where the tables and the suites are; each check reads the suites as they are then."""
         self._settings = settings
 
     def check(self, now: int, since: int | None = None) -> TableCheck:
         """Check the tables, and append the results to `quality_results`.
 
-        Args:
-            now: epoch milliseconds.
-            since: the ingest time from which rows are checked; None: from the last check on.
+        Rows are checked from the ingest time ``since`` on; None: from the last check on. Times are epoch milliseconds.
 
         Raises:
             SettingsError: the folder of the user's suites does not exist.

@@ -90,12 +90,10 @@ def _has_times(type_: pa.DataType) -> bool:
 
 
 def _schema_with_times(schema: pa.Schema, leaf: pa.DataType) -> pa.Schema:
-    """Return a schema with another type for timestamps."""
     return pa.schema([field.with_type(_with_times(field.type, leaf)) for field in schema])
 
 
 def _with_times(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
-    """Return a type with another type for timestamps."""
     if pa.types.is_timestamp(type_):
         return leaf
     if pa.types.is_list(type_):

@@ -210,7 +210,6 @@ def tables_document() -> dict[str, object]:
 
 
 def _describe(properties: dict[str, dict[str, object]], meanings: Mapping[str, str]) -> None:
-    """Give each property its meaning."""
     for name in properties.keys() & meanings.keys():
         properties[name] = {**properties[name], "description": meanings[name]}
 

@@ -20,11 +20,7 @@ _NOT_YET_VALID, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
 def untrusted(server: str, section: str, addresses: str, error: ssl.SSLCertVerificationError) -> str:
     """Return why a server's certificate is not accepted, and what to do.
 
-    Args:
-        server: the server with its address, for the sentence.
-        section: the section of the settings with its `TlsClient`.
-        addresses: the setting that has the server's address.
-        error: the failed verification.
+    ``section`` is the one with its `TlsClient`, ``addresses`` the setting that has its address.
     """
     certificate = f"The certificate of {server}"
     if error.verify_code == _EXPIRED:
@@ -49,11 +45,7 @@ def is_alert(reason: str | None) -> bool:
 def refused_certificate(server: str, section: str, certificate_file: str | None, reason: str) -> str:
     """Return what to do about a TLS alert of a server, which nearly always is about the client's certificate.
 
-    Args:
-        server: the server with its address, for the sentence.
-        section: the section of the settings with its `TlsClient`.
-        certificate_file: the client's certificate; empty or None: it has none.
-        reason: OpenSSL's.
+    ``section`` is the one with its `TlsClient`, ``reason`` OpenSSL's.
     """
     alert = reason.partition("ALERT_")[2].replace("_", " ").lower()
     if certificate_file:

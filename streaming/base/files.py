@@ -32,13 +32,10 @@ class FileLock(Closable):
     def __init__(
         self, path: Path, refusal: str | None = None, *, patience_seconds: float = 0.0, is_folder: bool = False
     ) -> None:
-        """Lock a file, which is made if it is missing, or a folder.
+        """Lock a file, which is made if it is missing, or a folder, which is never made and must be no link.
 
-        Args:
-            path: the file or folder to lock; the content of a file is not changed.
-            refusal: the sentence for a lock that another process holds; None: wait until it is free.
-            patience_seconds: how long to try before that sentence.
-            is_folder: whether the path is a folder; it is never made, and no link to one.
+        ``refusal`` is the sentence for a lock that another process holds, after ``patience_seconds``; None: wait until
+        it is free.
 
         Raises:
             UserError: another process holds the lock.
@@ -94,10 +91,7 @@ def is_locked(path: Path) -> bool:
 def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file atomically: a reader finds the old content or the new one, even if the writer is killed.
 
-    Args:
-        path: the file, which may be missing; its folder exists.
-        content: all of its new content.
-        durable: whether this also holds after a power failure, and the new content is there then (two fsyncs).
+    ``durable``: this also holds after a power failure, and the new content is there then (two fsyncs).
     """
     temporary = temporary_name(path)
     with temporary.open("wb") as out:

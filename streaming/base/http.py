@@ -53,11 +53,8 @@ class Poster(Closable):
     ) -> None:
         """Open no connection yet.
 
-        Args:
-            seconds: for a whole request, from the lookup of the name to the end of the answer.
-            bytes_max: of the answer's body.
-            headers: for each request.
-            tls: how servers are checked; None: as usual.
+        ``seconds`` are for a whole request, from the lookup of the name to the end of the answer; ``bytes_max`` is for
+        its body.
 
         Raises:
             ValueError: a header's name or value can't be sent: it has a line end or control character, or is not ASCII.

@@ -16,10 +16,7 @@ from streaming.base.nearest import did_you_mean
 def read_toml(path: Path, kind: str, named_by: str) -> dict[str, Any]:
     """Return the content of a file.
 
-    Args:
-        path: the file.
-        kind: what it is, for the sentence: "policy file".
-        named_by: the setting or option that names it.
+    ``kind`` says what it is ("policy file"), ``named_by`` which setting or option names it.
 
     Raises:
         SettingsError: it can't be read, or is not valid TOML.
@@ -48,12 +45,9 @@ _TYPES = {"int": "a whole number", "str": "text", "float": "a decimal number", "
 
 
 def sentence(error: ErrorDetails, model: type[BaseModel], place: str = "Setting") -> str:
-    """Return what pydantic found, without a full stop; a question has its mark.
+    """Return what pydantic found, without a full stop and without the value; a question has its mark.
 
-    Args:
-        error: the error; its value is not shown.
-        model: what was validated.
-        place: begins the sentence, before the name of the setting; an unknown one is never of it.
+    ``place`` begins the sentence, before the name of the setting; an unknown one is never of it.
     """
     path = written_path(error["loc"], model)
     if error["type"] == "extra_forbidden":
@@ -93,11 +87,7 @@ def ended(said: str) -> str:
 def unknown(path: str, name: str, names: Sequence[str], everywhere: Iterable[str] = ()) -> str:
     """Return the sentence for an unknown setting, with the one that was meant or those that there are.
 
-    Args:
-        path: the full name of the unknown setting.
-        name: its last part.
-        names: the names that its place has.
-        everywhere: the full names of all settings, one of which may have been meant.
+    ``names`` are those in its place, ``everywhere`` the full names of all settings.
     """
     near = did_you_mean(name, names) or _elsewhere(name, everywhere)
     if near is None and len(names) <= _NAMED_MAX:

@@ -31,11 +31,8 @@ _RESOLVE_SECONDS_MAX = 900  # RocketMQ's 135 jars took 2 minutes cold
 def ensure(conf: JarSet, root: Path) -> list[Path]:
     """Return the jars of one set in class-path order; only the first call needs the network, to fetch them.
 
-    Each call compares their content with `conf/jars.sha256`: others may have written to the folder since.
-
-    Args:
-        conf: a configuration of `conf/ivy.xml`.
-        root: the folder that keeps them (``settings.runtime.jars``). Any number of processes may share it.
+    Each call compares their content with `conf/jars.sha256`: others may have written to the folder since. Any number of
+    processes may share the folder ``root`` (``settings.runtime.jars``).
 
     Raises:
         UserError: they can't be fetched, or are not those of `conf/jars.sha256`.

@@ -99,9 +99,7 @@ class Later:
 def recognized(text: str, forms: Iterable[str]) -> str:
     """Return a text that was made in English, as in a row of a table, in the current language.
 
-    Args:
-        text: the text.
-        forms: the marked texts with ``{name}`` in the place of values, of which it may be one.
+    ``forms`` are the marked texts, with ``{name}`` in the place of values, of which it may be one.
     """
     if _current.get() == ENGLISH or not text:
         return text

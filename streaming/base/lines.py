@@ -81,10 +81,7 @@ class Seldom(logging.Filter):
 def start_lines(format_: Literal["console", "json"], process: str, form: Form = "sentences") -> Any:
     """Configure the lines of this process, on standard error, and return their logger.
 
-    Args:
-        format_: the setting log.format.
-        process: the name of the command, in JSON.
-        form: what people see of a line.
+    ``format_`` is the setting log.format, ``process`` the name of the command in JSON.
     """
     if logging.lastResort is not None:  # prints what libraries log, unless a handler does
         logging.lastResort.addFilter(_ONE_LINE)

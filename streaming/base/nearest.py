@@ -15,15 +15,10 @@ and with each of 10,000 names it would take a second, in which nothing else is a
 
 
 def closest(name: str, candidates: Iterable[str], *, n: int, cutoff: float = 0.6) -> list[str]:
-    """Return the known names that are most like another one, the most similar first.
+    """Return at most ``n`` known names that are most like another one, the most similar first.
 
     Of many names, those are compared that begin, or end, most like it: all that differ in one place are among them.
-
-    Args:
-        name: the name that is not known.
-        candidates: the known names.
-        n: how many to return at most.
-        cutoff: how similar they are at least, from 0 to 1 (difflib's ratio).
+    ``cutoff`` is the least similarity, from 0 to 1 (difflib's ratio).
     """
     if len(name) > NAME_CHARACTERS:
         return []
@@ -51,10 +46,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
 def one_of(name: str, value: str, choices: Iterable[str]) -> str:
     """Return the value of a closed set that a user has given, in any case.
 
-    Args:
-        name: of the parameter, as the user has given it.
-        value: what the user has given.
-        choices: the closed set; an empty one, "any", is not named.
+    ``name`` is that of the parameter; an empty choice, "any", is not named.
 
     Raises:
         InvalidValueError: it is none of them.
@@ -76,11 +68,6 @@ def full_name(name: str, candidates: Iterable[str], kind: Literal["client", "mem
     """Return the known name that is meant by itself or by its end: ``orders-2`` is the end of ``10.0.0.5@orders-2``.
 
     The end begins after a character that is no letter or digit. None if there is no such name.
-
-    Args:
-        name: what the user has written.
-        candidates: the known names.
-        kind: the kind of the values, for the sentence.
 
     Raises:
         UserError: several names end with it.

@@ -14,11 +14,7 @@ _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 
 def statements_of(module: str) -> Mapping[str, str]:
-    """Return the queries of the file beside a module by their names, without comments.
-
-    Args:
-        module: the ``__name__`` of the module.
-    """
+    """Return the queries of the file beside a module (its ``__name__``) by their names, without comments."""
     package, _, name = module.rpartition(".")
     text = resources.files(package).joinpath(f"{name}.sql").read_text("utf-8")
     _, *parts = _NAME.split(text)

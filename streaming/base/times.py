@@ -126,12 +126,8 @@ def instant_ms(text: str, now: int, zone: tzinfo | None = UTC) -> int:
     """Parse a point in time; epoch milliseconds.
 
     Forms: ISO 8601, epoch seconds or milliseconds, a duration ago (``2h``, ``2h ago``, ``10 minutes ago``), ``now``,
-    and times of a clock: ``15:58``, ``11-21 15:58:00`` (the last time that a clock showed it), ``yesterday 9:00``.
-
-    Args:
-        text: the text to parse.
-        now: epoch milliseconds.
-        zone: the zone of a time that names none; None is the machine's own.
+    and times of a clock: ``15:58``, ``11-21 15:58:00`` (the last time that a clock showed it), ``yesterday 9:00``. A
+    time that names no zone is of ``zone``; None is the machine's own.
 
     Raises:
         UserError: the text is not a time.

@@ -58,14 +58,9 @@ class Asker:
         seconds: float,
         place: Place | None = None,
     ) -> PolledAnswer:
-        """Send a request when there is room.
+        """Send a request when the gate has room, if that is before the deadline (of the loop's clock).
 
-        Args:
-            ask: sends it.
-            gate: the room.
-            deadline: by the loop's clock; None: none but its seconds.
-            seconds: how long it may take from when it is sent, at most.
-            place: the broker that answers, if it is one.
+        From then on it has ``seconds`` at most. ``place`` is the broker that answers, if it is one.
         """
         if isinstance(gate, Turn) and gate.enter_at_once():  # a timer for each request would take a tenth of its time
             try:
@@ -122,7 +117,6 @@ class Asker:
 
 
 def _name_of(ask: Request) -> str:
-    """Return the name of a request with its subject."""
     if isinstance(ask, partial):
         return " ".join([ask.func.__name__, *map(str, ask.args)])
     return getattr(ask, "__name__", "")

@@ -48,12 +48,7 @@ async def revive_backlog(
     """Return the records of POPs that the broker has not checked yet; None: it does not say, or has none at all.
 
     Not every user may read the offsets of this group, and the broker's status does not wait for it for long: whatever
-    fails makes only this unknown.
-
-    Args:
-        rpc: the requests.
-        broker: the broker.
-        gate: room for a request; None: the broker did not answer the last time, and is not asked.
+    fails makes only this unknown. Without a gate the broker did not answer the last time, and is not asked.
     """
     if gate is None:
         return None
@@ -293,7 +288,6 @@ class BrokerPolls:
                 self._events.emit_of(group, kind, answer, broker=broker)
 
     async def _ask_list(self, current: Round, broker: ListedBroker, seconds: float) -> PolledAnswer:
-        """Request the groups of a broker."""
         answer = await self._ask(partial(self._groups_of, broker), current, broker.place, seconds)
         if answer.payload is not None:
             patterns = self._settings.groups

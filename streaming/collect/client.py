@@ -78,12 +78,7 @@ class RemotingClient:
     """Connections to servers, opened on demand and reopened when they fail. Runs in one event loop."""
 
     def __init__(self, security: Security, reach: AllowedServers | None = None) -> None:
-        """Connect with these credentials.
-
-        Args:
-            security: how.
-            reach: where to; None: anywhere.
-        """
+        """Connect with these credentials, and to these servers; None: to any."""
         self._security = security
         self._reach = reach
         self._connections: dict[_Key, asyncio.Task[_Connection]] = {}
@@ -94,13 +89,8 @@ class RemotingClient:
     ) -> T:
         """Send a request and return what is read of the server's answer.
 
-        Args:
-            address: the server.
-            request: the request.
-            read: reads the body of the answer.
-            seconds: how long it may take.
-            is_forwarded: whether a client of the server answers, with frames of any size: they have a connection of
-                their own, so that the server's own answers don't wait for them.
+        ``is_forwarded``: a client of the server answers, with frames of any size: they have a connection of their own,
+        so that the server's own answers don't wait for them.
 
         Raises:
             RpcFailedError: no connection, no answer within ``seconds``, or an error response.

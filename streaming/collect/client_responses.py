@@ -174,12 +174,7 @@ _STRATEGY = "allocateMessageQueueStrategy"
 
 
 def running_info(body: bytes, *, stacks: bool = False) -> Payload:
-    """Return a client's own state (ConsumerRunningInfo, 307).
-
-    Args:
-        body: the answer.
-        stacks: whether its stacks were asked for; else they are skipped.
-    """
+    """Return a client's own state (ConsumerRunningInfo, 307); its stacks only if they were asked for."""
     answer, unreadable = object_in(parse(body)), Unreadable()
     properties = {name: text for name, text in table_in(answer, "properties", unreadable) if isinstance(name, str)}
     queues = of_queues(ProcessQueueInfo, required(answer, "mqTable"), _PROCESS_QUEUE, "mqTable", unreadable)

@@ -44,14 +44,8 @@ async def collect(
 ) -> None:
     """Poll until interrupted (SIGINT, SIGTERM), or for a number of rounds including their last answer.
 
-    All stamped events, including a last tick, have been passed to the sink before this returns.
-
-    Args:
-        settings: which clusters, and how.
-        sink: accepts the events.
-        rounds: the number of rounds; None: until interrupted.
-        shares: this collector's membership among several that divide the groups; None: it polls all.
-        report: called after each round.
+    All stamped events, including a last tick, have been passed to the sink before this returns. ``shares`` is this
+    collector's membership among several that divide the groups; None: it polls all.
 
     Raises:
         UserError: at the start no name server answers or all brokers refuse the client, or two clusters have one
@@ -87,7 +81,6 @@ async def collect(
 
 
 def _first(group: BaseExceptionGroup[UserError]) -> UserError:
-    """Return the first error of a group, or of a group in it."""
     first = group.exceptions[0]
     return first if isinstance(first, UserError) else _first(first)
 

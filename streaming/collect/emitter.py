@@ -35,12 +35,7 @@ class SourceClock:
     """A monotonic clock that shows the host's time, and is set only by `follow`."""
 
     def __init__(self, wall: Callable[[], int] = now_ms, monotonic: Callable[[], int] = monotonic_ms) -> None:
-        """Begin at the host's time.
-
-        Args:
-            wall: the host's clock; epoch milliseconds.
-            monotonic: a clock that nobody sets; milliseconds.
-        """
+        """Begin at the time of the host's clock; ``monotonic`` is one that nobody sets. Both are milliseconds."""
         self._wall = wall
         self._monotonic = monotonic
         self._zero = wall() - monotonic()
@@ -93,13 +88,7 @@ class Emitter:
     def __init__(
         self, instance: str, clock: Callable[[], int] = now_ms, monotonic: Callable[[], int] = monotonic_ms
     ) -> None:
-        """Begin an incarnation of a source.
-
-        Args:
-            instance: its name; its id contains the start time, too.
-            clock: the host's clock; epoch milliseconds.
-            monotonic: a clock that nobody sets; milliseconds.
-        """
+        """Begin an incarnation of a source: its id has its name and its start time."""
         self.clock = SourceClock(clock, monotonic)
         self.source_id = f"{instance}@{self.clock.now()}"
         self._clusters: dict[str, None] = {}

@@ -59,10 +59,6 @@ class FastjsonError(ValueError):
 def parse(body: bytes, depth_max: int = ANSWER_DEPTH) -> Json:
     """Read a body, which may come from anybody: within the limits of `streaming.base.limits`, or not at all.
 
-    Args:
-        body: the text, in UTF-8.
-        depth_max: how deep it may nest.
-
     Raises:
         FastjsonError: the body is not JSON of the dialect, a reference has no target, or a limit is exceeded.
     """

@@ -29,12 +29,7 @@ class Names:
     """RocketMQ's names of the fields of a row."""
 
     def __init__(self, names: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
-        """Name the fields.
-
-        Args:
-            names: by a field of ours, RocketMQ's name.
-            others: by a field of ours, how some client spells it.
-        """
+        """Take RocketMQ's name of each field of ours, and how some client spells it otherwise."""
         self.by_field = dict(names)
         self._pairs = tuple(names.items())
         self._others = tuple((others or {}).items())
@@ -95,13 +90,10 @@ class Unreadable:
         self._deadline = Deadline()
 
     def note(self, table: str, field: str, reason: str, place: str = "") -> None:
-        """Note a field of the answer, or of one of its rows.
+        """Note a field of the answer, or of one of its rows, by RocketMQ's names.
 
-        Args:
-            table: RocketMQ's name of the table; empty: a field of the answer itself.
-            field: RocketMQ's name of the field; empty: the table or the row as a whole.
-            reason: why it can't be read.
-            place: which row.
+        Without ``table`` it is one of the answer itself, without ``field`` the table or the row as a whole. ``place``
+        says which row.
 
         Raises:
             FastjsonError: the time to read the answer is over.
@@ -126,8 +118,7 @@ class Unreadable:
     def fields(self, table: str = "") -> dict[str, Any]:
         """Return the fields of an event that say so; none if all could be read.
 
-        Args:
-            table: the table of which a missing row makes the event incomplete.
+        A missing row of ``table`` makes the event incomplete.
         """
         return {"unreadable": self.texts(), "incomplete": table in self._tables_with_gaps} if self._faults else {}
 
@@ -148,17 +139,7 @@ class _Fields(NamedTuple):
 def row(
     kind: type[T], sent: Json, names: Names, table: str, place: str, unreadable: Unreadable, **further: Any
 ) -> T | None:
-    """Return a row as its type; None if it is left out.
-
-    Args:
-        kind: the type.
-        sent: the row, as it was sent.
-        names: the row's fields.
-        table: RocketMQ's name of the table.
-        place: which row.
-        unreadable: takes what can't be read.
-        further: further fields, which are known already.
-    """
+    """Return a row as its type, with further fields that are known already; None if it is left out."""
     if not isinstance(sent, dict):
         unreadable.note_row(table, "", _kind_of(sent), place)
         return None

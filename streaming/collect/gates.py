@@ -20,12 +20,9 @@ class FairGate:
     """Turns for concurrent requests, given in turns to the subjects that wait."""
 
     def __init__(self, places: int, of_one: int | None = None, late_max: int = 0) -> None:
-        """Give so many places at a time.
+        """Give so many places at a time, of which one subject may have ``of_one``; None: all.
 
-        Args:
-            places: how many.
-            of_one: how many of them one subject may have; None: all.
-            late_max: how many requests that are late may be open beside those that have a place.
+        Beside those that have a place, ``late_max`` requests that are late may be open.
         """
         self.places = places
         self.of_one = of_one

@@ -91,13 +91,8 @@ class GroupPolls:
     async def ask(self, current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
         """Request everything about a group from one broker.
 
-        The requests are sequential: this keeps the order of their answers without delaying any.
-
-        Args:
-            current: the round.
-            group: the group.
-            broker: the broker.
-            wait: called before the group waits for a name server: the next group may begin.
+        The requests are sequential: this keeps the order of their answers without delaying any. ``wait`` is called
+        before the group waits for a name server: the next group may begin.
         """
         members = await self.ask_members(current, group, broker, wait)
         await self.ask_rest(current, group, broker, members, wait)
@@ -220,11 +215,8 @@ class GroupPolls:
 def furthest_behind(queues: list[OffsetInfo], now: int) -> str | None:
     """Return the topic of the queue with the largest lag of those that are read late; None: none is.
 
-    A queue is read late if the last message that was consumed of it is old, or no longer stored.
-
-    Args:
-        queues: the group's offsets at one broker.
-        now: when they were answered; epoch milliseconds.
+    A queue is read late if the last message that was consumed of it is old, or no longer stored. ``now``: when the
+    offsets were answered; epoch milliseconds.
     """
     late = [one for one in queues if one.consumer_offset < one.broker_offset and now - one.last_time > LATE_MS]
     most = max(late, key=lambda one: one.broker_offset - one.consumer_offset, default=None)

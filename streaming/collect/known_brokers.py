@@ -69,12 +69,7 @@ class KnownBrokers:
         """When each was last listed, or answered."""
 
     def update(self, listed: Iterable[ListedBroker], now: int) -> None:
-        """Take what a name server lists.
-
-        Args:
-            listed: the brokers.
-            now: the time by a clock that only rises, milliseconds.
-        """
+        """Take what a name server lists, at a time by a clock that only rises, milliseconds."""
         brokers = list(listed)
         self._listed = {broker.place for broker in brokers}
         self._here_at |= dict.fromkeys((*self._listed, *(self.masters.keys() - self.silent)), now)

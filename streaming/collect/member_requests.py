@@ -56,10 +56,8 @@ class MemberRoom:
     ) -> None:
         """Begin with half of the places.
 
-        Args:
-            parallelism: how many requests are open at a time at a broker.
-            is_prompt: asks the broker something, and returns whether it has answered at once; None: leave it in peace.
-            pause: returns for how many seconds the broker is busy with large answers.
+        ``is_prompt`` asks the broker something, and returns whether it has answered at once; None: leave it in peace.
+        ``pause`` returns for how many seconds the broker is busy with large answers.
         """
         half, quarter = max(1, parallelism // 2), max(1, parallelism // 4)
         self._gates = {

@@ -57,11 +57,6 @@ from streaming.collect.stacks import Listeners
 async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: int) -> None:
     """Request the groups of every broker, until one accepts the client; a slow one is not waited for long.
 
-    Args:
-        brokers: the brokers.
-        rpc: the requests.
-        parallelism: how many of them are open at a time.
-
     Raises:
         RefusedError: every broker refuses the client.
     """
@@ -109,15 +104,9 @@ class Poller:
         proxies: Sequence[str] = (),
         brokers_max: int = BROKERS,
     ) -> None:
-        """Poll the clusters of one set of name servers.
+        """Poll the clusters of one set of name servers, and ask its proxies (host:port).
 
-        Args:
-            rpc: its requests.
-            emitter: the events, shared by the pollers of a collector.
-            settings: the collector's.
-            claims: which poller polls which cluster, shared by the pollers of a collector.
-            proxies: host:port of each proxy to ask for the groups' clients.
-            brokers_max: how many brokers are polled: each needs two connections.
+        The pollers of a collector share its emitter and the claims. Each of the brokers needs two connections.
         """
         self._claims = Claims() if claims is None else claims
         self._rpc = rpc
@@ -167,11 +156,7 @@ class Poller:
         await check_access(self._brokers.in_use(), self._rpc, self._settings.parallelism)
 
     async def round(self, share: Share = everything) -> Summary:
-        """Poll all brokers; return when all have answered or the deadline has passed.
-
-        Args:
-            share: the groups to poll.
-        """
+        """Poll all brokers, for the groups of a share; return when all have answered or the deadline has passed."""
         async with asyncio.TaskGroup() as tasks:
             current = Round(self._settings.deadline_ms / 1000, tasks, share, self._rounds)
             self._rounds += 1
@@ -190,7 +175,6 @@ class Poller:
         await self._asker.confined(place[1], partial(self._polls.poll, current, place, is_probe=is_probe))
 
     def _probe(self, current: Round, places: Sequence[Place], at_a_time: int) -> None:
-        """Begin to probe brokers in this order, so many at a time."""
         turns = iter(places)
         for _ in range(min(at_a_time, len(places))):
             current.tasks.create_task(self._probe_in_turn(current, turns))
@@ -253,7 +237,6 @@ class Poller:
         return summary
 
     def _trace(self, summary: Summary) -> Span:
-        """Return the round as a span with the requests to each server."""
         ended = time.time_ns()
         began = ended - summary.ms * 1_000_000
         brokers = {broker.address: f"broker {broker.name}" for broker in self._brokers.in_use()}

@@ -33,13 +33,7 @@ class RoundWarnings:
         self._in_round = 0
 
     def warn(self, event: str, *, exc_info: BaseException | None = None, **values: object) -> None:
-        """Print a warning, unless an equal one was.
-
-        Args:
-            event: what happened.
-            exc_info: the exception behind it, for its traceback at level debug; it does not count.
-            values: more about it.
-        """
+        """Print a warning, unless an equal one was; ``exc_info``, for its traceback at level debug, does not count."""
         key = f"{event} {values}"
         if key in self._printed:
             return

@@ -34,14 +34,9 @@ class Proxies:
     def __init__(
         self, addresses: Sequence[str], parallelism: int, ask: Ask, emits: tuple[Emit, EmitStatus], confine: Confine
     ) -> None:
-        """Ask these proxies.
+        """Ask these proxies (host:port of their remoting servers), each with so many requests at a time.
 
-        Args:
-            addresses: host:port of each one's remoting server.
-            parallelism: how many requests are open at a time at each of them.
-            ask: sends one.
-            emits: emit an answer, and once a round whether the proxy answers.
-            confine: awaits a part of the round.
+        ``emits`` emit an answer, and once a round whether the proxy answers.
         """
         self._proxies = [_Proxy(address, parallelism) for address in addresses]
         self._parallelism = parallelism

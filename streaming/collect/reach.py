@@ -80,12 +80,9 @@ class AllowedServers:
     def __init__(
         self, name_servers: Iterable[str] = (), networks: Iterable[str] = (), proxies: Iterable[str] = ()
     ) -> None:
-        """Allow these servers.
+        """Allow the configured servers (host:port), and the brokers of these networks.
 
-        Args:
-            name_servers: host:port of each configured one.
-            networks: networks, addresses, or patterns of host names; none: any but this machine.
-            proxies: host:port of each configured one.
+        They are networks, addresses, or patterns of host names; none: any but this machine.
         """
         self._lookups = Lookups()
         self._name_servers = frozenset(name_servers)
@@ -130,14 +127,12 @@ class AllowedServers:
         return any(fnmatchcase(host.lower(), pattern) for pattern in self._hosts)
 
     async def _resolved(self, host: str) -> list[str]:
-        """Return the numeric addresses of a host, without duplicates."""
         try:
             return [str(ip_of(host))]
         except ValueError:
             return await self._lookups.addresses(host)
 
     async def _is_beside_a_name_server(self) -> bool:
-        """Return whether a configured name server is on this machine."""
         for name_server in self._name_servers:
             try:
                 host, _ = address_of(name_server)

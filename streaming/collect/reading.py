@@ -78,13 +78,7 @@ class Reading:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def read(self, server: str, subject: str, what: Callable[[bytes], T], body: bytes) -> T:
-        """Read an answer.
-
-        Args:
-            server: who sent it.
-            subject: the subject of the answer, whose budget it takes.
-            what: returns the content of a body.
-            body: the answer.
+        """Read a server's answer, which takes the budget of its subject, too.
 
         Raises:
             UnreadableError: it can't be read, or the time for it is over.

@@ -65,9 +65,8 @@ class RoundRequests:
     def take(self, names: Mapping[str, str], began_ns: int) -> tuple[Span, ...]:
         """Return a span of each server, in the order of their first requests, and begin again.
 
-        Args:
-            names: what servers are called, by address; the others by their addresses.
-            began_ns: when the round began, epoch nanoseconds; an earlier request was one of the round before.
+        Servers are called by these names, others by their addresses. A request before ``began_ns``, when the round
+        began (epoch nanoseconds), was one of the round before.
         """
         servers, self._servers = self._servers, {}
         return tuple(
@@ -168,14 +167,10 @@ class Rpc:
         reading: Reading | None = None,
         now: Callable[[], int] = now_ms,
     ) -> None:
-        """Use a client of these servers.
+        """Use a client of these name servers, and names for clusters in place of their own.
 
-        Args:
-            client: the connections.
-            name_servers: host:port of each.
-            names: names for clusters in place of their own.
-            reading: the time that answers may take; None: that of rounds of ten seconds.
-            now: the clock by which the collector stamps its events; epoch milliseconds.
+        Without ``reading``, answers may take the time of rounds of ten seconds. ``now`` is the clock of the events;
+        epoch milliseconds.
         """
         self._now = now
         self._client = client

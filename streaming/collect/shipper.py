@@ -40,13 +40,7 @@ class SpoolWarnings:
         self._logged: dict[Path, set[tuple[str, str]]] = {}
 
     def tell(self, path: Path, what: str, detail: str) -> None:
-        """Log a warning about a path, if it is new.
-
-        Args:
-            path: the spool, or the folder of spools.
-            what: the sentence.
-            detail: a name or an error; empty: none.
-        """
+        """Log a warning about a spool, or a folder of spools, if it is new; with a name or an error, if it has one."""
         logged = self._logged.setdefault(path, set())
         if (what, detail) in logged or len(logged) >= SPOOL_WARNINGS:
             return

@@ -52,11 +52,7 @@ class Spool:
     """
 
     def __init__(self, path: Path, tell: Tell) -> None:
-        """Lock the folder.
-
-        Args:
-            path: the folder.
-            tell: logs what is wrong with it.
+        """Lock the folder; ``tell`` logs what is wrong with it.
 
         Raises:
             UserError: another process ships it.
@@ -187,7 +183,6 @@ class Spool:
         return lines, size, ends
 
     def _following(self) -> list[int]:
-        """Return the numbers of the files from the position on."""
         following = self._from(self._at)
         if not following:
             return following

@@ -41,22 +41,13 @@ class Listeners:
     """The time since which each member's listener has finished nothing, by the collector's clock."""
 
     def __init__(self, after_ms: int) -> None:
-        """Watch the members.
-
-        Args:
-            after_ms: milliseconds without a finished message after which a listener is asked; 0: never.
-        """
+        """Ask a listener after so many milliseconds without a finished message; 0: never."""
         self._after_ms = after_ms
         self._since: dict[Member, dict[MessageQueue, tuple[int | None, int]]] = {}
         self._asked: dict[Member, int] = {}
 
     def is_due(self, member: Member, now: int) -> bool:
-        """Return whether a member is to be asked for its stacks.
-
-        Args:
-            member: the member.
-            now: the time of the request, epoch milliseconds.
-        """
+        """Return whether a member is to be asked for its stacks at a time, epoch milliseconds."""
         if not self._after_ms:
             return False
         asked = self._asked.get(member, 0)
@@ -64,14 +55,7 @@ class Listeners:
         return bool(long) and (now - asked >= _REPEAT_MS or any(since >= asked for since in long))
 
     def note(self, member: Member, queues: Iterable[ProcessQueueInfo], now: int, *, asked: bool) -> None:
-        """Take a member's answer.
-
-        Args:
-            member: the member.
-            queues: its process queues.
-            now: the time of the answer, epoch milliseconds.
-            asked: whether it was asked for its stacks.
-        """
+        """Take a member's answer at a time, epoch milliseconds; ``asked``: it was asked for its stacks."""
         if not self._after_ms:
             return
         if asked:

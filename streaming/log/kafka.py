@@ -45,15 +45,10 @@ class KafkaPublisher(Closable):
     ) -> None:
         """Connect, and check the topic's partition count.
 
-        Args:
-            connection: address of the brokers, and how to reach them.
-            topic: the name of an existing topic.
-            partitions: the number of partitions that it must have.
-            resend_after_ms: for a writer that flushes often, keeps unacknowledged rows, and sends them again
-                through a new publisher when a flush has waited this long. No row may expire by itself while a
-                later one of its partition may still arrive: when `flush` gives up, Kafka must have a prefix of the
-                rows that were written to a partition. Otherwise the earlier row, sent again after the later one,
-                would look like a duplicate.
+        ``resend_after_ms`` is for a writer that flushes often, keeps unacknowledged rows, and sends them again through
+        a new publisher when a flush has waited this long. No row may expire by itself while a later one of its
+        partition may still arrive: when `flush` gives up, Kafka must have a prefix of the rows that were written to a
+        partition. Otherwise the earlier row, sent again after the later one, would look like a duplicate.
 
         Raises:
             UserError: Kafka can't be reached, or the topic does not exist or has another number of partitions.
@@ -143,10 +138,7 @@ class KafkaPublisher(Closable):
 def partition_count(connection: KafkaConnection, topic: str, *operations: ACLOperation) -> int | None:
     """Return the topic's number of partitions; None if it does not exist.
 
-    Args:
-        connection: where Kafka is, and how to reach it.
-        topic: the topic.
-        operations: those that this client must be allowed on it.
+    ``operations`` are those that this client must be allowed on it.
 
     Raises:
         UserError: Kafka can't be reached, or refuses this client or one of the operations.

@@ -44,12 +44,7 @@ class Shares(ConsumerRebalanceListener, Closable):  # type: ignore[misc]  # kafk
     """The membership of this collector; it lasts until `close`."""
 
     def __init__(self, connection: KafkaConnection, topic: str, instance: str) -> None:
-        """Join the collectors of a topic.
-
-        Args:
-            connection: where Kafka is, and how to reach it.
-            topic: the telemetry topic.
-            instance: this collector's name, which Kafka shows as client id.
+        """Join the collectors of a topic, by a name that Kafka shows as client id.
 
         Raises:
             UserError: Kafka can't be reached, or refuses the topic or the group.
@@ -70,7 +65,6 @@ class Shares(ConsumerRebalanceListener, Closable):  # type: ignore[misc]  # kafk
         self._thread.start()
 
     def _joining(self, topic: str) -> Any:
-        """Return the client of Kafka that is to be a member."""
         consumer = None
         try:
             consumer = client_of(

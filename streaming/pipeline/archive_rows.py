@@ -32,9 +32,7 @@ def batches(model: "ReadModel", query: str, parameters: Mapping[str, object]) ->
 def decoded(value: str, stamp: int) -> tuple[AnyEvent | None, int]:
     """Return an archived row's event and its bytes in the log; no event if only an earlier release accepted it.
 
-    Args:
-        value: the row's content.
-        stamp: the log's own stamp of the row, epoch milliseconds.
+    ``stamp`` is the log's own stamp of the row, epoch milliseconds.
     """
     line = value.encode()
     try:
@@ -128,7 +126,6 @@ def _accepted(event: AnyEvent, row: LogRow) -> TelemetryRow:
 
 @lru_cache(maxsize=1024)
 def _day(days: int) -> dt.date:
-    """Return the date of a day since the epoch."""
     return dt.date.fromordinal(_EPOCH + days)
 
 

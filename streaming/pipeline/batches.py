@@ -61,14 +61,7 @@ class BatchTimes:
 
 
 def _batch_trace(query: str, progress: StreamingQueryProgress, parts: Sequence[Span], rows: dict[str, int]) -> Span:
-    """Return a batch as a span.
-
-    Args:
-        query: the query's name.
-        progress: Spark's report.
-        parts: what was measured, in the order of their starts.
-        rows: how many rows of each kind it had.
-    """
+    """Return a batch as a span: Spark's report, with the parts that were measured, in the order of their starts."""
     durations = progress.durationMs
     began = round(datetime.fromisoformat(progress.timestamp).timestamp() * 1000) * 1_000_000
     ended = began + durations["triggerExecution"] * 1_000_000

@@ -87,12 +87,9 @@ class ChunkedGroups(GroupsInMemory):
     """The groups of a shard, and which of them the batch has changed."""
 
     def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
-        """Read the chunks of a list, in their order.
+        """Read the chunks of a list, in their order; without one the shard begins, and its first chunk replaces all.
 
         One that is damaged is left out: the shard's own part begins again (`Shard`), and its next chunk replaces all.
-
-        Args:
-            chunks: the list; none: the shard begins, and its first chunk replaces what may be there.
         """
         super().__init__()
         self.shard: Saved | None = None
@@ -135,12 +132,9 @@ class ChunkedGroups(GroupsInMemory):
         self._changed[key] = _REMOVED
 
     def append(self, shard: Saved, end: ShardPosition, seed: str) -> Appended:
-        """Return the chunk that the batch appends.
+        """Return the chunk that a batch appends, which has folded up to ``end``.
 
-        Args:
-            shard: the shard's own part after the batch.
-            end: how far the batch has folded.
-            seed: the rebuild whose seed the state began with; empty: none.
+        ``seed`` is the rebuild whose seed the state began with; empty: none.
         """
         content = _ENCODER.encode(_ChunkContent(shard, self._changed))
         counts = len(shard.blob) + sum(map(len, shard.buffer)) + sum(len(key) + len(self[key]) for key in self)

@@ -23,13 +23,9 @@ _BYTES = tuple(f"CAST(CAST(value AS STRING) AS BINARY) AS {name}" for name in ("
 
 
 def write_empty_state(spark: SparkSession, checkpoint: Path, *, place: Path, basis: Basis) -> None:
-    """Replace the state of a checkpoint by one without a group.
+    """Replace the state in a copy of the operator's checkpoint by one without a group.
 
-    Args:
-        spark: the job's session.
-        checkpoint: a copy of the operator's folder.
-        place: the folder in which Spark will find it.
-        basis: what the state is made with.
+    ``place`` is the folder in which Spark will find it.
     """
     fresh, version = checkpoint.with_name("empty"), version_of_state(checkpoint)
     shutil.rmtree(fresh, ignore_errors=True)

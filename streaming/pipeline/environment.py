@@ -90,7 +90,6 @@ def _release() -> str:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    """Yield each file with its name in the archive."""
     for package in _OWN:
         folder = Path(str(resources.files(package)))
         for file in sorted(folder.rglob("*")):

@@ -252,11 +252,7 @@ def running(
 ) -> Iterator[Running]:
     """Start both queries, after the swap of a rebuild if one is ready; at the end, stop each between two batches.
 
-    Args:
-        settings: the settings of the log, the tables and the job.
-        policy: the thresholds.
-        available_now: end when all rows that are in the log now have been processed.
-        listener: what to call meanwhile.
+    ``available_now``: end when all rows that are in the log now have been processed.
 
     Raises:
         UserError: the queries can't start, or a check of the tables stops the job.
@@ -377,7 +373,6 @@ def _take_over(settings: Settings, generation: str, session: Callable[[], SparkS
 
 
 def _claimed_basis(settings: Settings) -> Basis:
-    """Return what the claimed checkpoints were made with."""
     manifest = read_manifest(settings.runtime.checkpoints)
     assert manifest is not None
     return manifest.basis

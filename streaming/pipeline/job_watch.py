@@ -47,8 +47,7 @@ class LogWatch:
     def inspect(self, away_looks_max: int = _AWAY_LOOKS_MAX) -> None:
         """Look at the log now; a Kafka that does not answer says nothing.
 
-        Args:
-            away_looks_max: how often in a row the log must be missing.
+        ``away_looks_max``: how often in a row the log must be missing.
 
         Raises:
             UserError: the log is another one, or is gone.

@@ -41,12 +41,9 @@ def compiled(gateway: Any, source: Path) -> dict[str, bytes]:
 
 
 def write_jar(gateway: Any, jar: Path, entries: Mapping[str, bytes]) -> None:
-    """Write the jar, and let the gateway's JVM, the driver, find its classes.
+    """Write the jar, and let the gateway's JVM, the driver, find its classes; its session has not started yet.
 
-    Args:
-        gateway: py4j's, to a JVM whose session has not started yet.
-        jar: the file, one of ``spark.jars``, from which executors get it.
-        entries: its content.
+    It is one of ``spark.jars``, from which executors get it.
     """
     with ZipFile(jar, "w") as file:
         for name, content in entries.items():

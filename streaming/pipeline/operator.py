@@ -63,15 +63,10 @@ class ShardRow(NamedTuple):
 def effects_of(
     log: DataFrame, policy: Policy, *, partitions: int, state_partitions: int, keyed: bool, seeds: Path | None = None
 ) -> DataFrame:
-    """Return the effects of the telemetry as rows in `EFFECT_SCHEMA`.
+    """Return the effects of the telemetry as rows in `EFFECT_SCHEMA`; the workers get the policy with the operator.
 
-    Args:
-        log: rows as `streaming.pipeline.sources.read_log` returns them.
-        policy: the thresholds; the workers get a copy with the operator.
-        partitions: the log's number of shards; a row of a higher shard stops the job.
-        state_partitions: Spark's number of state partitions.
-        keyed: whether the transport has keys (Kafka) or not (files).
-        seeds: the states that the last rebuild made, see `streaming.pipeline.rebuild.folder`; None: no rebuild.
+    A row beyond these partitions of the log stops the job. ``keyed``: the transport has keys (Kafka), as files have
+    not. ``seeds`` are the states that the last rebuild made (`streaming.pipeline.rebuild.folder`); None: no rebuild.
     """
     keys = shard_keys(log.sparkSession, partitions, state_partitions)
     beyond = F.format_string(

@@ -67,12 +67,8 @@ class TableSink:
     def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int) -> None:
         """Append a batch's rows of one table with Spark, or to an object store; unless the table has them.
 
-        Args:
-            rows: rows in the table's schema, from a batch that is `persisted` and counted: otherwise fewer partitions
-                would run its computation in fewer tasks.
-            table: the table's name.
-            batch_id: the batch's number within the checkpoint.
-            count: the number of rows.
+        The rows are from a batch that is `persisted` and counted: otherwise fewer partitions would run its computation
+        in fewer tasks.
         """
         if isinstance(self.tables, ObjectPlace):
             self.append_arrow(rows.toArrow().cast(arrow_schema(table)), table, batch_id=batch_id)

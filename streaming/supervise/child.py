@@ -31,9 +31,7 @@ class ChildrenHealth:
     def __init__(self, sockets: Mapping[str, Path], down: Callable[[str], str | None] = lambda _: None) -> None:
         """Know the socket of each process by its name.
 
-        Args:
-            sockets: where each process answers.
-            down: returns why a process does not run, or ended when it last did; None: it has not ended.
+        ``down`` returns why a process does not run, or ended when it last did; None: it has not ended.
         """
         self._sockets = sockets
         self._down = down

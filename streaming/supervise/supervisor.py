@@ -47,10 +47,7 @@ class Restarts:
     def failed(self, started: int, now: int, *, server_is_away: bool = False) -> int:
         """Record a failure and return the pause until the next start, milliseconds.
 
-        Args:
-            started: when it was started, milliseconds of any clock that does not go back.
-            now: when it ended, by the same clock.
-            server_is_away: whether it ended because a server did not answer.
+        ``started`` and ``now`` are milliseconds of any clock that does not go back.
         """
         policy = self._policy
         if now - started >= policy.settled_ms:

@@ -139,11 +139,7 @@ def in_duckdb() -> dict[str, Definition]:
 
 
 def definitions(words: observations.UnnestDialect) -> Iterator[Definition]:
-    """Yield all definitions, each after those that it uses.
-
-    Args:
-        words: the engine's SQL to unnest arrays.
-    """
+    """Yield all definitions in an engine's SQL, each after those that it uses."""
     yield Definition(observations.VIEW, None, words.view())
     for name, parameters in _DEFINED.items():
         if name in observations.SEEN:

@@ -45,12 +45,10 @@ def interruptible() -> Iterator[None]:
 
 
 def connected(*folders: Path, spill: Path | None = None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """Open a database that reads and writes files below these folders only, and reaches no other place.
+    """Open a database that reads and writes files below these absolute folders only, and reaches no other place.
 
-    Args:
-        folders: absolute; none: it has only what is registered in it.
-        spill: an existing folder for what is larger than memory; None: then a query fails.
-        threads: their number; None: as many as the machine has cores.
+    Without folders it has only what is registered in it. What is larger than memory goes to the folder ``spill``; None:
+    then a query fails.
     """
     database = duckdb.connect(":memory:", config=_OFFLINE | ({} if threads is None else {"threads": threads}))
     database.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = {literal(str(spill or ''))}")

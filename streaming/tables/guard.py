@@ -86,10 +86,7 @@ def _is_alias(word: str | None) -> bool:
 def meant(error: str, query: str, columns_of: Callable[[str], Iterable[str]]) -> str:
     """Return which column or call may be meant, if DuckDB's error is about an unknown one; else nothing.
 
-    Args:
-        error: DuckDB's message.
-        query: the query.
-        columns_of: returns the columns of a table, view or function, by its name.
+    ``columns_of`` returns the columns of a table, view or function, by its name.
     """
     if (call := _WRONG_CALL.search(error)) is not None and call["name"] in FUNCTIONS:
         return f" (call {call['name']}({', '.join(FUNCTIONS[call['name']])}))"
@@ -161,7 +158,6 @@ class Guard:
                 raise QueryError(gettext("The function {name} can't be used here.", name=node["function_name"]))
 
     def _parsed(self, query: str) -> Node:
-        """Return the syntax tree of the only SELECT of a query."""
         with self._database.cursor() as cursor:
             [(serialized,)] = cursor.execute("SELECT json_serialize_sql(CAST(? AS VARCHAR))", [query]).fetchall()
         try:
@@ -222,7 +218,6 @@ def _check_name(path: list[str], names: Set[str], says: str) -> None:
 
 
 def _nodes(tree: object) -> Iterator[Node]:
-    """Yield every node at any depth, including subqueries and common table expressions."""
     parts = [tree]
     while parts:
         part = parts.pop()

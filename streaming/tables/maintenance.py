@@ -127,11 +127,7 @@ def maintained(tables: Place) -> FileLock:
 def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False) -> Done:
     """Drop old rows, merge small files, shorten the log, and remove files that no reader needs any more.
 
-    Args:
-        tables: the folder of all tables; see `maintained`.
-        table: the table's name.
-        limits: what is kept.
-        dry_run: change nothing, return what would be done.
+    The caller holds `maintained`. A dry run changes nothing, and returns what would be done.
 
     Raises:
         UserError: another process rewrote the same files meanwhile, or the table has features that are not handled.
@@ -269,7 +265,6 @@ class _Rewriter:
         return merged
 
     def _rewrite(self, files: Sequence[File], rows: str, count: int) -> None:
-        """Replace files by one file with the same rows."""
         if self._dry_run:
             return
         self._folder.fetch(files)
@@ -304,13 +299,11 @@ class _Rewriter:
         return AddAction(file.path, file.size, self._values(file), file.written, data_change, json.dumps(stats))
 
     def _values(self, file: File) -> dict[str, str | None]:
-        """Return the values of the partition columns by their names."""
         return dict(zip(PARTITIONED_BY.get(self._table, ()), file.partition, strict=True))
 
     def _replace(
         self, files: Sequence[File], added: Sequence[AddAction], what: str, *, data_change: bool = True
     ) -> None:
-        """CommitKind removal and addition together: no reader sees one without the other."""
         if self._dry_run or not files:
             return
         self._commit(files, [*added, *self._removed(files, data_change=data_change)], what)
@@ -326,7 +319,7 @@ class _Rewriter:
         notes: Sequence[Transaction] = (),
         operation: Operation = Operation.MAINTAIN,
     ) -> None:
-        """CommitKind what is about these files, if the table still has all of them; ``what`` says it in the history."""
+        """Commit what is about these files, if the table still has all of them; ``what`` says it in the history."""
         self._there.update_incremental()
         if not {file.path for file in files} <= {file.path for file in files_of(self._table, self._there)}:
             raise UserError(_MEANWHILE.format(self._table))

@@ -89,9 +89,6 @@ class UnnestDialect(NamedTuple):
         parts so that the reader's statistics apply: for those with a long interval, files and row groups without one
         are not read. They are unnested together: DuckDB takes longer to plan a query than to answer it. ``row_time`` is
         the time in these statistics, and none of a row's observations is later.
-
-        Args:
-            seen: whose rows it reads.
         """
         last = _LAST_ANSWERS.format(first=day(_AGO), last=day("epoch_ms(instant)"), only=seen.only)
         arrays = [name for name in _EACH if name in seen.reported]
@@ -136,10 +133,9 @@ def rank(alias: str) -> str:
 
 
 def day(time_ms: str) -> str:
-    """Return the SQL for the day of an instant, the tables' partition column: files of other days are not read.
+    """Return the SQL for the day of an instant, epoch milliseconds in SQL.
 
-    Args:
-        time_ms: the instant in SQL, epoch milliseconds.
+    It is the tables' partition column: files of other days are not read.
     """
     return f"CAST('1970-01-01' AS DATE) + CAST(floor(least({time_ms}, {TIME_MAX}) / 86400000) AS INTEGER)"
 
@@ -147,11 +143,8 @@ def day(time_ms: str) -> str:
 def in_duckdb(table: str, rows: str, names: Collection[str], topics: str = "") -> str:
     """Return the SELECT that unnests a table's rows with only these columns of its arrays, topic and queue id.
 
-    Args:
-        table: one of `LEVELS`.
-        rows: the source of its rows: its name, or a relation of the same columns.
-        names: columns.
-        topics: only the elements of these topics, in SQL: ``$one, $another``; empty: of all.
+    ``rows`` is its name, or a relation of the same columns. ``topics`` has the topics of the elements, in SQL: ``$one,
+    $another``; empty: all.
     """
     columns = [*_PLACE, *names]
     if not topics:
@@ -161,21 +154,15 @@ def in_duckdb(table: str, rows: str, names: Collection[str], topics: str = "") -
 
 
 def _union(words: UnnestDialect, levels: dict[str, int]) -> str:
-    """Return the union of several levels."""
     return "\nUNION ALL\n".join(_unnested(table, level, words, _EACH) for table, level in levels.items())
 
 
 def _unnested(
     rows: str, level: int | str, words: UnnestDialect, each: Collection[str], reported: Collection[str] = _EACH
 ) -> str:
-    """Return the SELECT that unnests the arrays that are reported; of `each`, the others are null.
+    """Return the SELECT that unnests the arrays that are reported; of ``each``, the others are null.
 
-    Args:
-        rows: the rows: the name of a table, or a relation.
-        level: the level of the rows; as SQL, if the relation has several, and ``row_time``.
-        words: the engine's SQL.
-        each: the columns to return.
-        reported: those of them that are unnested.
+    ``level`` is SQL if the relation has several, and ``row_time``.
     """
     present = [name for name in each if name in reported]
     names = present if level == RAW else [*present, "observed_at"]

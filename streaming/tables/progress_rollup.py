@@ -50,11 +50,9 @@ class RolledUp:
 
 
 def roll_up(tables: Place, now: int) -> list[RolledUp]:
-    """Roll up every finished day that was not rolled up yet: each level from the one before it.
+    """Roll up every finished day that was not rolled up yet: each level from the one before it; return these days.
 
-    Args:
-        tables: the folder of all tables; the caller holds `maintained`.
-        now: epoch milliseconds.
+    The caller holds `maintained`; ``now`` is epoch milliseconds.
 
     Returns:
         The days that were written, in order.

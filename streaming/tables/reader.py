@@ -77,10 +77,8 @@ class ReadModel(Closable):
     def __init__(self, tables: Place, *, spill: Path | None = None, once: bool = False) -> None:
         """Open the tables.
 
-        Args:
-            tables: their folder or object store.
-            spill: an existing folder for sorts and aggregates that are larger than memory; None: a temporary one.
-            once: whether it is for one answer: one of small tables takes one thread, because the others only wait.
+        ``spill`` is an existing folder for sorts and aggregates that are larger than memory; None: a temporary one.
+        ``once``: it is for one answer; one of small tables takes one thread, because the others only wait.
 
         Raises:
             NotReadyError: the folder has no tables, or one is missing.
@@ -157,12 +155,8 @@ class ReadModel(Closable):
 
         ``SHOW FUNCTIONS``, which DuckDB lacks, lists the functions with their parameters.
 
-        Nothing limits its time here, nor all of its memory: `streaming.queries.sql_process` does.
-
-        Args:
-            query: with ``?`` or ``$name`` for parameters.
-            parameters: their values.
-            limit: the maximum number of rows; `SqlRows.cut` says whether there are more.
+        Nothing limits its time here, nor all of its memory: `streaming.queries.sql_process` does. Of more rows than
+        ``limit`` the first are returned, and `SqlRows.cut` says so.
 
         Raises:
             QueryError: the query is not allowed (see `guard`), or DuckDB reports an error.

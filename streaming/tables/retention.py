@@ -78,23 +78,17 @@ SELECT cluster, "group" FROM rebalances WHERE time >= {limit};
 
 
 def expired(table: str, rows: str, limit: int) -> str:
-    """Return the SELECT of the rows of a table before a limit, with a column ``outlives``.
+    """Return the SELECT of the rows of a table before a limit, epoch milliseconds, with a column ``outlives``.
 
-    Args:
-        table: one of `OUTLIVES`; of one of `ENTITIES` the connection has what `refer` defines.
-        rows: the SELECT of its rows.
-        limit: epoch milliseconds.
+    For one of `ENTITIES` the connection has what `refer` defines.
     """
     return f"SELECT *, {OUTLIVES[table]} AS outlives FROM ({rows}) WHERE time < {instant(limit)}"  # noqa: S608  ours
 
 
 def refer(database: duckdb.DuckDBPyConnection, rows: Mapping[str, str], limit: int) -> None:
-    """Define in the database which groups and incidents the rows refer to.
+    """Define in the database which groups and incidents the rows of all `ENTITIES` refer to.
 
-    Args:
-        database: a connection.
-        rows: for each of `ENTITIES` the SELECT of all its rows.
-        limit: rows before are dropped; epoch milliseconds.
+    Rows before ``limit``, epoch milliseconds, are dropped.
     """
     for table in ENTITIES:
         database.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {rows[table]}")

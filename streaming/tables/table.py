@@ -84,7 +84,6 @@ class TableView:
         return True
 
     def _take_snapshot(self) -> None:
-        """Take the version that is open as the snapshot."""
         try:
             check_readable(self._delta)
         except UserError as error:
@@ -156,9 +155,7 @@ class TableView:
     def show(self, cursor: duckdb.DuckDBPyConnection, *, keep: bool) -> None:
         """Define the view again, in the caller's transaction; a query of one that is `refused` fails, and says why.
 
-        Args:
-            cursor: of the database.
-            keep: whether to keep the rows of small files in memory from now on.
+        ``keep``: keep the rows of small files in memory from now on.
         """
         if self.refused is not None:
             self._kept, self._shown = {}, ()

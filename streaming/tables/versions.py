@@ -48,11 +48,9 @@ def named(operation: Operation, what: str) -> str:
 
 
 def violations(table: Path, last: int | None = None) -> Iterator[Violation]:
-    """Yield the commits to a table in a folder that no operation of the contract may have made.
+    """Yield the last commits to a table's folder that no operation of the contract may have made.
 
-    Args:
-        table: its folder.
-        last: of how many commits, the newest; None: of all whose log is there.
+    None: of all commits whose log is there.
     """
     log = sorted(file for file in (table / "_delta_log").glob("*.json") if _COMMIT.fullmatch(file.name))
     for file in log if last is None else log[-last:]:
@@ -116,10 +114,7 @@ def keep_versions(delta: DeltaTable, days: int) -> None:
 def set_properties(delta: DeltaTable, properties: Mapping[str, str], *, raise_if_not_exists: bool = True) -> None:
     """Give an existing table these properties, in one commit that is on the disk when this returns, if it lacks any.
 
-    Args:
-        delta: the table.
-        properties: the values by name.
-        raise_if_not_exists: whether each must be one that Delta knows.
+    ``raise_if_not_exists``: each must be one that Delta knows.
     """
     if properties.items() <= delta.metadata().configuration.items():
         return

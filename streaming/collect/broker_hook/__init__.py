@@ -27,11 +27,7 @@ _SHORT_RUN = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")  # it ends befo
 
 
 def build(jars: Sequence[Path], target: Path) -> Path:
-    """Compile the hook and pack it; an existing jar of the same source and broker is not built again.
-
-    Args:
-        jars: the jars of the broker (its ``lib`` folder).
-        target: the jar to write.
+    """Compile the hook against a broker's jars, and pack it; an existing jar of the same source is not built again.
 
     Raises:
         UserError: javac is missing, the jars are not a broker's, or the jar can't be written.

@@ -182,12 +182,7 @@ Report = Callable[[int, int], None]
 
 
 def build(checkpoints: Path, tables: Place, report: Report = lambda *_: None) -> Ready:
-    """Fold the archive into rows and states, until few rows are left.
-
-    Args:
-        checkpoints: the folder of the checkpoints of the job, which continues.
-        tables: the current tables.
-        report: called with the progress.
+    """Fold the archive into rows and states beside the running job, until few rows are left.
 
     Returns:
         The rebuild for `Folder.announce`.

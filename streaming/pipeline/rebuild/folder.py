@@ -107,11 +107,7 @@ class Folder:
         return failed.why if failed.rebuild_id == rebuild_id else None
 
     def clear(self, current: str) -> None:
-        """Remove all rebuilds but the current one; of the one before it, keep the states, which an undo needs.
-
-        Args:
-            current: the id of the rebuild from which the operator continues; empty: none.
-        """
+        """Remove all rebuilds but the current one; of the one before it, keep the states, which an undo needs."""
         has_before = bool(current) and (self.before(current) / MANIFEST).is_file()  # not after two undos
         earlier = self.manifest_before(current).seed if has_before else ""
         for folder in self.root.glob("*/"):

@@ -37,13 +37,10 @@ class RowFiles:
     """Writes rows into files, table by table; one file covers one period, sorted by group."""
 
     def __init__(self, folder: Path, name: str, last_seq: Mapping[GroupKey, int]) -> None:
-        """Begin.
+        """Write a folder for each table; ``name`` begins the names of its files.
 
-        Args:
-            folder: the folder for one folder per table.
-            name: the prefix of the files' names.
-            last_seq: the highest ``seq`` of each group in the tables that are replaced: new rows continue from there,
-                so that a reader that follows a group recognises new rows.
+        ``last_seq`` is the highest ``seq`` of each group in the tables that are replaced: new rows continue from there,
+        so that a reader that follows a group recognises new rows.
         """
         self._folder, self._name, self._last_seq = folder, name, last_seq
         self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -111,12 +108,7 @@ def keep_older(model: ReadModel, folder: Path) -> int:
 
 
 def without_dropped(before: Path, tables: Place) -> Path:
-    """Return a folder with the rows from before a rebuild, without those that `maintain` has dropped by age since.
-
-    Args:
-        before: the folder with a folder of files for each table of `ENTITIES`.
-        tables: the folder of the tables, whose logs have the limits.
-    """
+    """Return a folder with the rows from before a rebuild, without those that `maintain` has dropped by age since."""
     limits = {table: dropped_before(delta_at(tables / table), table) for table in REBUILT}
     if not any(limits.values()):
         return before

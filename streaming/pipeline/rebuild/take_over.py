@@ -36,11 +36,8 @@ def take_over(
 ) -> None:
     """Swap in the rebuild that is ready, if there is one; if that fails, drop it and keep the current rows.
 
-    Args:
-        checkpoints: the folder of the checkpoints, which the caller holds; no query runs.
-        tables: the folder of the tables.
-        archive_to_end: runs the archive's query to the end of the log.
-        empty_state: replaces the state in a copy of the operator's checkpoint by an empty one.
+    The caller holds the checkpoints, and no query runs. ``archive_to_end`` runs the archive's query to the end of the
+    log; ``empty_state`` empties the state in a copy of the operator's checkpoint.
     """
     folder = Folder(checkpoints)
     ready = folder.ready()
@@ -93,7 +90,6 @@ def _newest_of_others(tables: Place) -> dict[str, int]:
 def _prepare(
     folder: Folder, ready: Ready, checkpoints: Path, tables: Place, archive_to_end: Callable[[], None]
 ) -> None:
-    """Fold the remaining rows, and keep the current ones."""
     if ready.state_version != STATE_VERSION:
         raise UserError("It was made by another release: run `rebalance-watch rebuild` again with this one.")
     require_manifest(checkpoints)
@@ -136,7 +132,6 @@ def _with_empty_state(copy: Path, checkpoints: Path, empty_state: Callable[[Path
 
 
 def _basis(checkpoints: Path) -> Basis:
-    """Return what the rebuilt state is made with."""
     basis = require_manifest(checkpoints).basis
     if basis.state_version == STATE_VERSION:
         return basis

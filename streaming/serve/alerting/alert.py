@@ -38,14 +38,10 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 def key_of(transition: IncidentTransition, channel: str, reminder: int = 0, closing: int = 0) -> str:
-    """Return the idempotency key of an alert.
+    """Return the idempotency key of an alert, which differs for each reminder; 0: it is none.
 
-    Args:
-        transition: what it is about.
-        channel: the channel that gets it.
-        reminder: the number of the reminder; 0: it is none. Each has a separate key.
-        closing: when a person has last closed the incident or opened it again, epoch milliseconds; 0: never. What is
-            sent for that has the transition of an earlier alert, and a key of its own.
+    ``closing`` is when a person has last closed the incident or opened it again, epoch milliseconds; 0: never. What is
+    sent for that has the transition of an earlier alert, and a key of its own.
     """
     key = f"{transition.incident_id}:{transition.seq}:{channel}"
     return ":".join([key, *(str(part) for part in (reminder, closing) if part)])

@@ -323,12 +323,8 @@ alerts must wait for them, so for a slow channel it is one."""
 def pack(dispatcher: Dispatcher, channel: str, limit: Limit | None, now: int, ahead: int = AHEAD) -> None:
     """Decide the next messages to a channel if alerts are due and the previous messages are finished.
 
-    Args:
-        dispatcher: has the alerts and records the decision.
-        channel: the channel.
-        limit: the rate limit; None for a channel that limits by itself, which gets all due alerts at once.
-        now: epoch milliseconds.
-        ahead: the maximum number of messages.
+    A channel without ``limit`` limits by itself, and gets all due alerts at once. ``ahead`` is the maximum number of
+    messages.
     """
     queue = dispatcher.state.queues.get(channel)
     if queue is None or queue.packed:

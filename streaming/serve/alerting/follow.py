@@ -59,12 +59,7 @@ class Follower:
     """Reads a table from a version on."""
 
     def __init__(self, table: Place, columns: Sequence[str] = (), version: int | None = None) -> None:
-        """Begin after a version; None: after the newest.
-
-        Args:
-            table: where the table is.
-            columns: the columns to read; none: only whether there were rows.
-            version: the last known version.
+        """Begin after a version, None: after the newest; without columns say only whether there were rows.
 
         Raises:
             UserError: the table does not exist.

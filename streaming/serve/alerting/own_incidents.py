@@ -35,17 +35,9 @@ def opened(
     code: str, cluster: str, subject: str, *, since: int, now: int, severity: str, evidence: object,
     advice: tuple[str, str],
 ) -> IncidentTransition:  # fmt: skip
-    """Return the opening of an incident.
+    """Return the opening of an incident, about all clusters if that is empty; times are epoch milliseconds.
 
-    Args:
-        code: its code.
-        cluster: empty for all.
-        subject: what it is about.
-        since: when it began, epoch milliseconds.
-        now: when it was found.
-        severity: of the incident.
-        evidence: what JSON can hold.
-        advice: what it means, and what to do first.
+    ``advice`` says what it means, and what to do first.
     """
     explanation, first_step = advice
     return msgspec.convert(
@@ -100,11 +92,7 @@ class Watch:
     def __init__(self, tables: Place, checkpoints: Path, settings: DeadMan, now: int) -> None:
         """Begin with the state in the tables.
 
-        Args:
-            tables: the tables of the job.
-            checkpoints: its checkpoints, which record finished batches even without rows; may be on another machine.
-            settings: the configured durations.
-            now: epoch milliseconds.
+        The checkpoints record finished batches even without rows; they may be on another machine.
 
         Raises:
             UserError: a table is missing.
@@ -125,12 +113,7 @@ class Watch:
             self._note(pa.Table.from_batches([batch]))
 
     def transitions(self, now: int, incidents: Mapping[str, TrackedIncident]) -> list[IncidentTransition]:
-        """Return transitions for what has stopped and what has resumed.
-
-        Args:
-            now: epoch milliseconds.
-            incidents: the unresolved incidents, including those of earlier calls.
-        """
+        """Return transitions for what has stopped and what has resumed, beside the unresolved incidents."""
         self._read_new()
         self._recall(incidents)
         silent = dict(self._silent(now))
@@ -219,12 +202,7 @@ class FailedChecks:
         self._read_all()
 
     def transitions(self, now: int, incidents: Mapping[str, TrackedIncident]) -> list[IncidentTransition]:
-        """Return transitions for the checks that fail and those that succeed again.
-
-        Args:
-            now: epoch milliseconds.
-            incidents: the unresolved incidents, including those of earlier calls.
-        """
+        """Return transitions for the checks that fail and those that succeed again, beside the unresolved incidents."""
         try:
             for commit in self._follower.new():
                 self._note(commit.rows)

@@ -128,13 +128,9 @@ class Texts:
     def __init__(
         self, folder: str, address: str, reach: Ask = nothing, language_of: Callable[[str], str] = lambda _: ENGLISH
     ) -> None:
-        """Read and test every template.
+        """Read and test every template; the user's, in a folder, override the built-in ones.
 
-        Args:
-            folder: the user's templates, which override the built-in ones; empty: none.
-            address: the public address of the dashboard.
-            reach: returns what a cluster's incident affects.
-            language_of: returns the language of a channel.
+        ``address`` is that of the dashboard. ``reach`` returns what a cluster's incident affects.
 
         Raises:
             UserError: a template is invalid.

@@ -153,7 +153,6 @@ class Alerting:
             self._incidents.check()
 
     def _take_controls(self, rows: pa.Table) -> None:
-        """Take user commands."""
         controls = controls_of(rows)
         self._dispatcher.controls.take(controls)
         self._reopened |= {row.control_id for row in controls if row.control == "REOPEN"}
@@ -217,7 +216,6 @@ class Alerting:
                 self._report(f"{delivery.channel}: attempt {delivery.attempt} failed: {error}", **_fields(delivery))
 
     def _stood(self, channel: str, error: ChannelError | None, now: int) -> None:
-        """Record the result of a state update."""
         if error is not None:
             self._due[channel] = now + self._config.retry.first
             if channel not in self._not_standing:
@@ -243,12 +241,10 @@ class Alerting:
 
 
 def _transitions(rows: pa.Table) -> list[IncidentTransition]:
-    """Convert rows to transitions, in order for each incident."""
     return sorted(converted(rows, IncidentTransition), key=lambda one: one.seq)
 
 
 def _last_transitions(incidents: Follower) -> list[IncidentTransition]:
-    """Return the last transition of every incident, oldest first."""
     last: dict[str, IncidentTransition] = {}
     for transition in _transitions(incidents.whole().read_all()):
         last[transition.incident_id] = transition

@@ -49,9 +49,7 @@ class Controls:
     def closed(self, incident_id: str, last: IncidentTransition | None) -> AlertControl | None:
         """Return the row that closes an incident, unless it is worse after its last transition than it was then.
 
-        Args:
-            incident_id: the incident.
-            last: its last transition; None: it is not known to be open.
+        Without a last transition it is not known to be open.
         """
         row = self.closings.get(incident_id)
         if row is None or row.control != "CLOSE" or row.severity is None:
@@ -237,7 +235,6 @@ class AlertState:
             }
 
     def _rename(self, former: str, alert: Alert) -> None:
-        """Move the state of an incident to its new id."""
         incident_id = alert.transition.incident_id
         incident = self.incidents.pop(former, TrackedIncident(alert.transition))
         incident.last = alert.transition

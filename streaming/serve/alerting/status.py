@@ -165,14 +165,7 @@ _DAYS_MAX = 366
 
 
 def acknowledge(tables: Place, incident_id: str, reason: str, author: str, now: int) -> IncidentTransition:
-    """Acknowledge an open incident: no more reminders of it are sent.
-
-    Args:
-        tables: the tables.
-        incident_id: its id, or a unique prefix of it.
-        reason: why, may be empty.
-        author: who does it.
-        now: epoch milliseconds.
+    """Acknowledge an open incident, by its id or a unique prefix of it: no more reminders of it are sent.
 
     Raises:
         UserError: see `open_incident` and `write_control`.
@@ -200,13 +193,7 @@ def silence_like(
 ) -> AlertControl:  # fmt: skip
     """Silence the alerts of incidents of the same code, group and cluster as an open one, for a time.
 
-    Args:
-        tables: the tables.
-        incident_id: its id, or a unique prefix of it.
-        span_ms: how long, in milliseconds.
-        reason: why.
-        author: who does it.
-        now: epoch milliseconds.
+    The incident is found by its id or a unique prefix of it.
 
     Raises:
         UserError: see `check_span`; or there is no reason; or see `open_incident` and `write_control`.
@@ -224,14 +211,7 @@ def silence_like(
 
 
 def close(tables: Place, incident_id: str, reason: str, author: str, now: int) -> Incident:
-    """Close an incident: it counts as resolved until it becomes worse than it is.
-
-    Args:
-        tables: the tables.
-        incident_id: its id, or a unique prefix of it.
-        reason: why.
-        author: who does it.
-        now: epoch milliseconds.
+    """Close an incident, by its id or a unique prefix of it: it counts as resolved until it becomes worse than it is.
 
     Raises:
         UserError: it is unknown, or resolved; there is no reason or no name; or see `write_control`.
@@ -248,14 +228,7 @@ def close(tables: Place, incident_id: str, reason: str, author: str, now: int) -
 
 
 def reopen(tables: Place, incident_id: str, reason: str, author: str, now: int) -> Incident:
-    """Undo `close`: the incident is open again if its condition still holds.
-
-    Args:
-        tables: the tables.
-        incident_id: its id, or a unique prefix of it.
-        reason: why; empty: as it was closed.
-        author: who does it.
-        now: epoch milliseconds.
+    """Undo `close`: the incident is open again if its condition still holds. Without a reason: as it was closed.
 
     Raises:
         UserError: it is unknown, or nobody has closed it; there is no name; or see `write_control`.

@@ -36,14 +36,9 @@ def family(
     samples: Iterable[Sample],
     kind: Literal["gauge", "counter", "unknown"] = "gauge",
 ) -> Metric:
-    """Create a family with exactly this name.
+    """Create a family with exactly this name, which ends with its unit.
 
-    Args:
-        name: the name, with its unit at the end.
-        documentation: what it measures, and when there is no series.
-        labels: the names of the labels.
-        samples: the samples.
-        kind: ``counter`` only where the name ends in ``_total``; one with another name is ``unknown``.
+    ``kind`` is ``counter`` only where the name ends in ``_total``; one with another name is ``unknown``.
     """
     metric = Metric(name.removesuffix("_total") if kind == "counter" else name, documentation, kind)
     for values, measured in samples:

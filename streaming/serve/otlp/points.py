@@ -129,12 +129,7 @@ class Points:
         self._last_ns = 0
 
     def requests(self, families: Iterable[Family], now_ns: int) -> Iterator[ExportMetricsServiceRequest]:
-        """Yield the metrics in parts, each for one request.
-
-        Args:
-            families: as Prometheus gets them.
-            now_ns: the time of the values, epoch nanoseconds.
-        """
+        """Yield what Prometheus gets in parts, each for one request, with a time in epoch nanoseconds."""
         values = dict(self._values(families, now_ns))
         ended = {series: (value, ENDS_SAID) for series, value in self._last.items() if series not in values}
         ended |= {series: (value, left - 1) for series, (value, left) in self._ended.items() if left > 1}
@@ -159,7 +154,6 @@ class Points:
                 yield series, PointValue(cluster, sample.name, family.documentation, is_counter, point)
 
     def _start(self, series: Series, value: float, now_ns: int) -> int:
-        """Return since when a counter counts."""
         last = self._last.get(series)
         if last is None:
             return now_ns

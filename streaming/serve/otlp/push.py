@@ -37,11 +37,8 @@ class Push(Collector):
     ) -> None:
         """Check the settings; nothing is sent yet.
 
-        Args:
-            otlp: the settings, with an endpoint.
-            process: the name of the command.
-            log: called with a sentence when pushes begin to fail, and when they succeed again.
-            registry: the metrics that Prometheus gets of this process; None: it has none, so only those of the process.
+        ``process`` is the name of the command. ``log`` is called with a sentence when pushes begin to fail, and when
+        they succeed again. Without a registry there are only the metrics of the process.
 
         Raises:
             SettingsError: the headers or the authority can't be used.

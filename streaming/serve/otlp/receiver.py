@@ -44,10 +44,8 @@ class Receiver:
     def __init__(self, otlp: Otlp, signal: Signal, log: Callable[[str], None]) -> None:
         """Open no connection yet.
 
-        Args:
-            otlp: the settings.
-            signal: what is sent.
-            log: called with a sentence when requests begin to fail, and when they succeed again; it has no secret.
+        ``log`` is called with a sentence, which has no secret, when requests begin to fail, and when they succeed
+        again.
 
         Raises:
             SettingsError: the headers or the authority can't be used.

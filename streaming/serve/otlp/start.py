@@ -23,11 +23,7 @@ def pushing(
 ) -> Iterator[Trace]:
     """Push metrics and traces until the end of the block; yield what takes the traces. Without an endpoint do nothing.
 
-    Args:
-        otlp: the settings.
-        process: the name of the command.
-        log: called with a sentence when pushes begin to fail, and when they succeed again.
-        registry: the metrics that Prometheus gets of this process; None: it has none.
+    ``log`` is called with a sentence when pushes begin to fail, and when they succeed again.
 
     Raises:
         SettingsError: the packages are not installed, or the headers or the authority can't be used.

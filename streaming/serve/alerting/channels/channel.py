@@ -59,14 +59,9 @@ class HttpClient:
     def __init__(
         self, url: Secret, path: str, headers: Mapping[str, Secret], timeout_ms: int, secrets: Sequence[str] = ()
     ) -> None:
-        """Check the address.
+        """Check the address, to whose path ``path`` is added.
 
-        Args:
-            url: the address.
-            path: what follows its path.
-            headers: headers of every request.
-            timeout_ms: the time for a request until the end of its answer.
-            secrets: what else must not be shown.
+        ``timeout_ms`` is for a request until the end of its answer; ``secrets`` are what else must not be shown.
 
         Raises:
             UserError: it is invalid, or a secret is missing.
@@ -89,13 +84,9 @@ class HttpClient:
             ) from None
 
     def post(self, body: bytes, key: str, query: Mapping[str, str] | None = None, path: str = "") -> bytes:
-        """Post a body; return the body of the answer.
+        """Post a body under an idempotency key; return the body of the answer.
 
-        Args:
-            body: the body.
-            key: the idempotency key.
-            query: further parameters of the address.
-            path: what follows the path of the address.
+        ``query`` and ``path`` are added to the address.
 
         Raises:
             ChannelError: there was no response or an error status.
