@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVarTuple
 
@@ -19,35 +20,28 @@ from streaming.collect.polled_events import PolledEvents, RoundWarnings
 _Ts = TypeVarTuple("_Ts")
 
 
+@dataclass(eq=False)
 class Asker:
     """Sends the requests of a poller."""
 
-    def __init__(
-        self, clock: SourceClock, events: PolledEvents, warnings: RoundWarnings, heard: Callable[[Place], None]
-    ) -> None:
-        """Send requests.
-
-        Args:
-            clock: the collector's.
-            events: counts what failed.
-            warnings: prints why.
-            heard: called with a broker that has answered anything.
-        """
-        self._clock = clock
-        self._events = events
-        self._warnings = warnings
-        self._heard = heard
+    clock: SourceClock
+    events: PolledEvents
+    """Count what failed."""
+    warnings: RoundWarnings
+    """Print why."""
+    heard: Callable[[Place], None]
+    """Called with a broker that has answered anything."""
 
     async def confined(self, subject: str, work: Callable[[*_Ts], Awaitable[None]], *args: *_Ts) -> None:
         """Await a part of the round; an exception ends this part alone, and is printed once."""
         try:
             await work(*args)
         except RpcFailedError as error:
-            self._events.tally.errors += 1
-            self._warnings.warn("a part of the round failed", subject=subject, error=str(error))
+            self.events.tally.errors += 1
+            self.warnings.warn("a part of the round failed", subject=subject, error=str(error))
         except Exception as error:  # noqa: BLE001  no answer of anybody may end the collector
-            self._events.tally.errors += 1
-            self._warnings.warn("a part of the round failed", subject=subject, error=repr(error), exc_info=error)
+            self.events.tally.errors += 1
+            self.warnings.warn("a part of the round failed", subject=subject, error=repr(error), exc_info=error)
 
     async def ask(
         self,
@@ -76,7 +70,7 @@ class Asker:
 
     def not_asked(self) -> PolledAnswer:
         """Return the answer to a request for which no time was left."""
-        now = self._clock.steady()
+        now = self.clock.steady()
         return PolledAnswer(now, now, None, RpcError(code=DEADLINE, remark=f"{NOT_ASKED}: the round's time was over"))
 
     async def _ask_in_time(
@@ -87,30 +81,30 @@ class Asker:
             return self.not_asked()
         answer = await self._ask_at_once(ask, left)
         if place is not None and (answer.error is None or not answer.error.is_silence):
-            self._heard(place)
+            self.heard(place)
         return answer
 
     async def _ask_at_once(self, ask: Request, seconds: float) -> PolledAnswer:
-        asked = self._clock.steady()
+        asked = self.clock.steady()
         try:
             payload = await ask(seconds)
-            return PolledAnswer(asked, self._clock.steady(), payload, None)
+            return PolledAnswer(asked, self.clock.steady(), payload, None)
         except RpcFailedError as error:
-            return PolledAnswer(asked, self._clock.steady(), None, self._error_of(error))
+            return PolledAnswer(asked, self.clock.steady(), None, self._error_of(error))
         except LeftError:
             raise
         except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
-            self._warnings.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
+            self.warnings.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
             unreadable = RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS])
-            return PolledAnswer(asked, self._clock.steady(), None, unreadable)
+            return PolledAnswer(asked, self.clock.steady(), None, unreadable)
 
     def _error_of(self, error: RpcFailedError) -> RpcError:
         """Return a failed request as events have it; more about it is printed once."""
         if error.detail:
-            self._warnings.warn("no answer", error=error.remark, detail=error.detail)
+            self.warnings.warn("no answer", error=error.remark, detail=error.detail)
         if not isinstance(error, RequestRefusedError):
             return RpcError(code=error.code, remark=error.remark)
-        self._events.tally.refusals.add(error.remark)
+        self.events.tally.refusals.add(error.remark)
         # What listens at an address that anybody may have registered is for who runs the collector alone.
         remark = error.remark if error.code != UNREACHABLE else "the connection was refused"
         return RpcError(code=error.code, remark=remark)

@@ -13,6 +13,7 @@ Groups of RocketMQ's own are not polled; its revive group (208) says how far a b
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TypeAlias
@@ -97,102 +98,82 @@ def with_backlog(status: PolledAnswer, backlog: Backlog | None) -> PolledAnswer:
     return status.with_fields(revive_backlog=backlog.messages, revive_late=late)
 
 
+@dataclass(eq=False)
 class BrokerPolls:
     """Polls brokers, one at a time each."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  what requests, and their events, need
-        self, rpc: Rpc, emitter: Emitter, settings: Collector, asker: Asker, gates: Gates, brokers: KnownBrokers,
-        groups: KnownGroups, polls: GroupPolls, proxies: Proxies, events: PolledEvents, warnings: RoundWarnings,
-    ) -> None:  # fmt: skip
-        """Poll with these requests.
-
-        Args:
-            rpc: makes requests.
-            emitter: the collector's clock, and its name.
-            settings: the collector's.
-            asker: sends requests.
-            gates: the room for concurrent ones.
-            brokers: what is known of each broker.
-            groups: what is known of each group.
-            polls: asks a broker about a group.
-            proxies: are asked about the groups, too.
-            events: emits the answers.
-            warnings: prints which broker is silent.
-        """
-        self._rpc = rpc
-        self._emitter = emitter
-        self._settings = settings
-        self._asker = asker
-        self._gates = gates
-        self._brokers = brokers
-        self._groups = groups
-        self._polls = polls
-        self._proxies = proxies
-        self._events = events
-        self._warnings = warnings
-        self._under_way: set[tuple[Place, str]] = set()
-        """The parts of a former round that have not ended: a broker's own requests (an empty name), or those about a
-        group."""
+    rpc: Rpc
+    emitter: Emitter
+    settings: Collector
+    asker: Asker
+    gates: Gates
+    brokers: KnownBrokers
+    groups: KnownGroups
+    polls: GroupPolls
+    proxies: Proxies
+    events: PolledEvents
+    warnings: RoundWarnings
+    _under_way: set[tuple[Place, str]] = field(default_factory=set, init=False)
+    """The parts of a former round that have not ended: a broker's own requests (an empty name), or those about a
+    group."""
 
     async def poll(self, current: Round, place: Place, *, is_probe: bool) -> None:
         """Poll a broker, or probe it first; return when it was heard, or has answered nothing in time."""
-        broker = self._brokers.replica(place)
+        broker = self.brokers.replica(place)
         if broker is None or (place, "") in self._under_way:
             return
         self._under_way.add((place, ""))
-        self._brokers.begin(place)
+        self.brokers.begin(place)
         try:
             await self._poll(current, broker, is_probe=is_probe)
         finally:
             self._under_way.discard((place, ""))
 
     async def _poll(self, current: Round, broker: ListedBroker, *, is_probe: bool) -> None:
-        place, tasks, confined = broker.place, current.tasks, self._asker.confined
+        place, tasks, confined = broker.place, current.tasks, self.asker.confined
         seconds = min(PROBE_SECONDS, current.seconds) if is_probe else current.seconds
         listing = tasks.create_task(self._ask_list(current, broker, seconds))
         ask_status = partial(self._ask_status, current, place, seconds, is_probe=is_probe)
         status = tasks.create_task(confined(broker.name, ask_status))
-        if place in self._brokers.others:
+        if place in self.brokers.others:
             await asyncio.wait([status])  # it says which of two brokers gives the answers that follow
         begun: set[str] = set()
         first = [] if is_probe else self._in_turn(current, place)[0]
         feeding = self._ask_first(current, broker, first, begun)
         answer = await listing
         if answer.payload is None:
-            self._events.tally.errors += 1
+            self.events.tally.errors += 1
             await asyncio.wait([status])  # any answer shows that it is alive
-        is_heard = self._brokers.is_heard(place)
-        is_news = not is_heard and self._brokers.note(broker, answers=False)
+        is_heard = self.brokers.is_heard(place)
+        is_news = not is_heard and self.brokers.note(broker, answers=False)
         if answer.error is not None and (is_heard or is_news):
-            say = self._warnings.say if is_news else self._warnings.warn
+            say = self.warnings.say if is_news else self.warnings.warn
             say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)
         names = [name for part in self._in_turn(current, place) for name in part]
         if is_heard:
             known = set(first)
             others = [name for name in names if name not in known]
-            self._proxies.begin(current, broker.cluster, others)
+            self.proxies.begin(current, broker.cluster, others)
             tasks.create_task(confined(broker.name, self._ask_others, current, broker, others, feeding))
         else:
             for task in feeding:
                 task.cancel()
-            self._proxies.begin(current, broker.cluster, names)
+            self.proxies.begin(current, broker.cluster, names)
             await self._report(current, broker, [name for name in names if name not in begun], answer)
 
     def _in_turn(self, current: Round, place: Place) -> tuple[list[str], list[str]]:
         """Return the known groups of a broker that are polled here, in their turns: those with members, and others."""
-        shared = (name for name in self._groups.of(place) if current.share(place[0], name))
-        return self._groups.in_turn(place, shared)
+        shared = (name for name in self.groups.of(place) if current.share(place[0], name))
+        return self.groups.in_turn(place, shared)
 
     def _ask_first(
         self, current: Round, broker: ListedBroker, names: Sequence[str], begun: set[str]
     ) -> list[asyncio.Task[None]]:
         """Begin to ask about groups with members; those with large answers are asked about one at a time."""
-        self._proxies.begin(current, broker.cluster, names)
-        large = {name for name in names if self._rpc.is_large(broker, name)}
+        self.proxies.begin(current, broker.cluster, names)
+        large = {name for name in names if self.rpc.is_large(broker, name)}
         others = [name for name in names if name not in large]
-        works = [
-            partial(self._ask_all, current, broker, others, begun, 2 * self._settings.parallelism, self._polls.ask)
-        ]
+        works = [partial(self._ask_all, current, broker, others, begun, 2 * self.settings.parallelism, self.polls.ask)]
         if large:
             works.append(
                 partial(
@@ -205,12 +186,12 @@ class BrokerPolls:
                     self._ask_slowly,
                 )
             )
-        return [current.tasks.create_task(self._asker.confined(broker.name, work)) for work in works]
+        return [current.tasks.create_task(self.asker.confined(broker.name, work)) for work in works]
 
     async def _ask_slowly(self, current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
-        while (seconds := self._rpc.pause(broker)) > 0 and current.left > 0:
+        while (seconds := self.rpc.pause(broker)) > 0 and current.left > 0:
             await asyncio.sleep(min(seconds, current.left))
-        await self._polls.ask(current, group, broker, wait)
+        await self.polls.ask(current, group, broker, wait)
 
     async def _ask_others(
         self, current: Round, broker: ListedBroker, names: Sequence[str], first: Sequence[asyncio.Task[None]]
@@ -222,18 +203,18 @@ class BrokerPolls:
         later: list[str] = []
 
         async def ask(current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
-            if not self._groups.is_new(broker.place, group.name):
-                await self._polls.ask(current, group, broker, wait)
-            elif members := await self._polls.ask_members(current, group, broker, wait):
-                await self._polls.ask_rest(current, group, broker, members, wait)
+            if not self.groups.is_new(broker.place, group.name):
+                await self.polls.ask(current, group, broker, wait)
+            elif members := await self.polls.ask_members(current, group, broker, wait):
+                await self.polls.ask_rest(current, group, broker, members, wait)
             else:
                 later.append(group.name)
 
         async def ask_rest(current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
-            await self._polls.ask_rest(current, group, broker, [], wait)
+            await self.polls.ask_rest(current, group, broker, [], wait)
 
-        places = self._settings.parallelism
-        large = [name for name in names if self._rpc.is_large(broker, name)]
+        places = self.settings.parallelism
+        large = [name for name in names if self.rpc.is_large(broker, name)]
         kept = set(large)
         await self._ask_all(current, broker, [name for name in names if name not in kept], set(), places, ask)
         await self._ask_all(current, broker, later, set(), places, ask_rest)
@@ -250,12 +231,12 @@ class BrokerPolls:
             if len(under_way) >= GROUPS_WAITING:
                 await asyncio.wait(under_way, timeout=max(0.0, current.left), return_when=asyncio.FIRST_COMPLETED)
             if not await current.has_time(room):
-                self._events.tally.late += len(names) - number
+                self.events.tally.late += len(names) - number
                 return
             begun.add(name)
-            self._groups.note_turn(broker.place, name)
+            self.groups.note_turn(broker.place, name)
             leave = _once(room.release)  # it leaves the room when it waits for a route, is late, or has ended
-            asking = self._asker.confined(name, self._ask_group, current, broker, name, ask, leave)
+            asking = self.asker.confined(name, self._ask_group, current, broker, name, ask, leave)
             # Not in a task group of its own: that is cancelled later than the round, and its tasks would begin others.
             task = current.tasks.create_task(asking)
             under_way.add(task)
@@ -278,52 +259,52 @@ class BrokerPolls:
 
     async def _report(self, current: Round, broker: ListedBroker, names: Sequence[str], answer: PolledAnswer) -> None:
         """Emit the silence of a broker as that of its groups."""
-        self._events.tally.silent += 1
-        self._events.tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
+        self.events.tally.silent += 1
+        self.events.tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
         for name in names[:SILENT_BROKER_GROUPS]:
             await asyncio.sleep(0)
-            self._groups.note_turn(broker.place, name)
+            self.groups.note_turn(broker.place, name)
             group = current.group(broker.cluster, name)
             for kind in (ConsumerConnection, ConsumeStats):
-                self._events.emit_of(group, kind, answer, broker=broker)
+                self.events.emit_of(group, kind, answer, broker=broker)
 
     async def _ask_list(self, current: Round, broker: ListedBroker, seconds: float) -> PolledAnswer:
         answer = await self._ask(partial(self._groups_of, broker), current, broker.place, seconds)
         if answer.payload is not None:
-            patterns = self._settings.groups
+            patterns = self.settings.groups
             listed = {
                 name: is_fifo is True
                 for name, is_fifo in answer.payload.items()
                 if not is_system_group(name)
                 and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
             }
-            self._groups.update(broker.place, listed, self._emitter.clock.steady())
+            self.groups.update(broker.place, listed, self.emitter.clock.steady())
         return answer
 
     async def _groups_of(self, broker: ListedBroker, seconds: float) -> Payload:
-        return {**await self._rpc.groups(broker, seconds)}
+        return {**await self.rpc.groups(broker, seconds)}
 
     async def _ask_status(self, current: Round, place: Place, seconds: float, *, is_probe: bool) -> None:
         cluster, name = place
-        master = self._brokers.masters.get(place)
+        master = self.brokers.masters.get(place)
         if master is None:
-            now = self._emitter.clock.steady()
+            now = self.emitter.clock.steady()
             missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
-            listed = self._brokers.is_listed(place)
-            self._events.emit(
+            listed = self.brokers.is_listed(place)
+            self.events.emit(
                 BrokerStatus, PolledAnswer(now, now, None, missing), cluster=cluster, broker=name, listed=listed
             )
             return
-        ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
-        gate = None if is_probe else self._gates.broker(place).place("")
-        backlog = asyncio.create_task(revive_backlog(self._rpc, master, gate))
+        ask, steps = partial(self.rpc.broker_status, master, self.emitter.source_id), self.emitter.clock.steps
+        gate = None if is_probe else self.gates.broker(place).place("")
+        backlog = asyncio.create_task(revive_backlog(self.rpc, master, gate))
         answer = with_backlog(await self._ask(ask, current, place, seconds), await backlog)
         await self._ask_other(current, place, answer)
-        self._emitter.follow_clock()
-        if answer.payload is not None and self._emitter.clock.steps != steps:
+        self.emitter.follow_clock()
+        if answer.payload is not None and self.emitter.clock.steps != steps:
             del answer.payload["asked"]  # by the clock as it was set before
-        listed = self._brokers.is_listed(place) if answer.payload is None else None
-        self._events.emit_as_set(
+        listed = self.brokers.is_listed(place) if answer.payload is None else None
+        self.events.emit_as_set(
             BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed
         )
 
@@ -333,24 +314,24 @@ class BrokerPolls:
         Brokers that share a name register every 30 s, the one soon after the other perhaps: then the name servers show
         the second one's address in almost every round, as after a move of the broker.
         """
-        other = self._brokers.others.get(place)
+        other = self.brokers.others.get(place)
         if other is None or answer.payload is None:
             return
-        ask, gate = partial(self._rpc.broker_status, other, self._emitter.source_id), nullcontext()
-        of_other = await self._asker.ask(ask, gate, deadline=current.deadline, seconds=PROBE_SECONDS)
+        ask, gate = partial(self.rpc.broker_status, other, self.emitter.source_id), nullcontext()
+        of_other = await self.asker.ask(ask, gate, deadline=current.deadline, seconds=PROBE_SECONDS)
         if of_other.payload is None:
-            self._brokers.note_other(place, answers=False)
+            self.brokers.note_other(place, answers=False)
             return
         if of_other.payload["boot_time"] == answer.payload["boot_time"]:
-            self._brokers.drop_other(place)  # one broker of two addresses
+            self.brokers.drop_other(place)  # one broker of two addresses
             return
-        self._brokers.note_other(place, answers=True)
+        self.brokers.note_other(place, answers=True)
         cluster, name = place
-        self._events.emit_as_set(BrokerStatus, of_other, cluster=cluster, broker=name, broker_id=other.broker_id)
+        self.events.emit_as_set(BrokerStatus, of_other, cluster=cluster, broker=name, broker_id=other.broker_id)
 
     async def _ask(self, ask: Request, current: Round, place: Place, seconds: float) -> PolledAnswer:
-        gate = self._gates.broker(place).place("")
-        return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=seconds, place=place)
+        gate = self.gates.broker(place).place("")
+        return await self.asker.ask(ask, gate, deadline=current.deadline, seconds=seconds, place=place)
 
 
 def _once(work: Callable[[], None]) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -41,41 +42,24 @@ AskMember: TypeAlias = Callable[[Round, PolledGroup, ListedBroker, Connection], 
 """Begins to ask a client, which a broker lists, for its own state."""
 
 
+@dataclass(eq=False)
 class GroupPolls:
     """Asks brokers about groups."""
 
-    def __init__(
-        self, rpc: Rpc, clock: SourceClock, asker: Asker, gates: Gates, groups: KnownGroups, events: PolledEvents,
-        settings: Collector, ask_member: AskMember,
-    ) -> None:  # fmt: skip
-        """Ask with these requests.
-
-        Args:
-            rpc: makes requests.
-            clock: the collector's.
-            asker: sends them.
-            gates: the room for concurrent ones.
-            groups: what is known of each group.
-            events: emits the answers.
-            settings: the collector's.
-            ask_member: asks a client that a broker lists.
-        """
-        self._rpc = rpc
-        self._clock = clock
-        self._asker = asker
-        self._gates = gates
-        self._groups = groups
-        self._events = events
-        self._settings = settings
-        self._ask_member = ask_member
-        self._dead_letters_every = max(1, round(settings.dead_letters_interval_ms / settings.interval_ms))
-        """Dead letters are requested in one of this many rounds."""
-        self._routed: set[tuple[str, str, str]] = set()
-        """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
-        self._polled = 0
-        """The number of groups in the last round."""
-        self._with_offsets: dict[tuple[str, str], frozenset[str]] = {}
-        """By cluster and group, the topics of its last offsets at any broker."""
+    rpc: Rpc
+    clock: SourceClock
+    asker: Asker
+    gates: Gates
+    groups: KnownGroups
+    events: PolledEvents
+    settings: Collector
+    ask_member: AskMember
+    _routed: set[tuple[str, str, str]] = field(default_factory=set, init=False)
+    """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
+    _polled: int = field(default=0, init=False)
+    """The number of groups in the last round."""
+    _with_offsets: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict, init=False)
+    """By cluster and group, the topics of its last offsets at any broker."""
 
     def keep(self, groups: list[PolledGroup]) -> None:
         """Forget the topics that these groups, which were polled in a round, do not name, and all other groups."""
@@ -101,59 +85,57 @@ class GroupPolls:
         self, current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait
     ) -> list[Connection]:
         """Request the members of a group from one broker; return them."""
-        place, now = broker.place, self._clock.steady
-        members = await self._ask(partial(self._rpc.connection, broker, group.name), current, group, broker)
+        place, now = broker.place, self.clock.steady
+        members = await self._ask(partial(self.rpc.connection, broker, group.name), current, group, broker)
         await self._ask_routes(current, group, [one.topic for one in members.rows("subscriptions")], wait)
-        if members.payload and not members.payload["connections"] and not self._groups.lists(place, group.name):
+        if members.payload and not members.payload["connections"] and not self.groups.lists(place, group.name):
             members = members.with_fields(is_created=False)
-        if self._groups.is_fifo(place, group.name):
+        if self.groups.is_fifo(place, group.name):
             members = members.with_fields(consume_message_orderly=True)
-        is_listed = self._events.emit_of(group, ConsumerConnection, members, broker=broker)
+        is_listed = self.events.emit_of(group, ConsumerConnection, members, broker=broker)
         listed = members.rows("connections") if is_listed else []
         if members.payload is not None:
-            self._groups.note_asked(place, group.name, now(), has_members=bool(listed))
+            self.groups.note_asked(place, group.name, now(), has_members=bool(listed))
         return listed
 
     async def ask_rest(
         self, current: Round, group: PolledGroup, broker: ListedBroker, members: list[Connection], wait: Wait
     ) -> None:
         """Request what follows the members: offsets, their own state, and other quantities."""
-        stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current, group, broker)
+        stats = await self._ask(partial(self.rpc.consume_stats, broker, group.name), current, group, broker)
         topics = list(dict.fromkeys(queue.mq.topic for queue in stats.rows("queues")))
         await self._ask_routes(current, group, topics, wait)
         if topics:
             named = (topic for topic in topics if not topic.startswith(IMPLICIT_TOPICS))
             self._with_offsets[group.cluster, group.name] = frozenset(named)
-        self._events.emit_of(group, ConsumeStats, stats, broker=broker)
+        self.events.emit_of(group, ConsumeStats, stats, broker=broker)
         for one in members:
-            self._ask_member(current, group, broker, one)
-        if self._settings.oldest_offsets:
+            self.ask_member(current, group, broker, one)
+        if self.settings.oldest_offsets:
             await self._ask_oldest(current, group, broker, stats)
-        if self._settings.consume_time_span:
+        if self.settings.consume_time_span:
             timed = _in_turn(topics, current.number, GROUP_TOPICS)
             await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in timed))
-        if self._settings.dead_letters_interval_ms and current.is_turn_of(group.name, self._dead_letters_every):
-            await self._ask_dead_letters(current, group, broker)
+        every = round(self.settings.dead_letters_interval_ms / self.settings.interval_ms)
+        if self.settings.dead_letters_interval_ms and current.is_turn_of(group.name, max(1, every)):
+            await self._ask_stored(current, group, broker, f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}")
 
     async def _ask_time_span(self, current: Round, group: PolledGroup, broker: ListedBroker, topic: str) -> None:
         """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
-        ask = partial(self._rpc.consume_time_span, broker, group.name, topic)
+        ask = partial(self.rpc.consume_time_span, broker, group.name, topic)
         answer = await self._ask(ask, current, group, broker)
-        self._events.emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
+        self.events.emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
 
     async def _ask_oldest(self, current: Round, group: PolledGroup, broker: ListedBroker, stats: PolledAnswer) -> None:
         """Request which messages are still stored of the topic of which the group is furthest behind, if any."""
-        topic = furthest_behind(stats.rows("queues"), self._clock.time_of(stats.answered))
+        topic = furthest_behind(stats.rows("queues"), self.clock.time_of(stats.answered))
         if topic is not None:
             await self._ask_stored(current, group, broker, topic)
 
-    async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: ListedBroker) -> None:
-        await self._ask_stored(current, group, broker, f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}")
-
     async def _ask_stored(self, current: Round, group: PolledGroup, broker: ListedBroker, topic: str) -> None:
         """Request between which offsets the messages of a topic are stored."""
-        answer = await self._ask(partial(self._rpc.topic_stats, broker, topic), current, group, broker)
-        self._events.emit_of(group, TopicStats, answer, broker=broker, topic=topic)
+        answer = await self._ask(partial(self.rpc.topic_stats, broker, topic), current, group, broker)
+        self.events.emit_of(group, TopicStats, answer, broker=broker, topic=topic)
 
     async def _ask_routes(self, current: Round, group: PolledGroup, topics: list[str], wait: Wait) -> None:
         """Request the routes of these topics; wait for those that were never emitted for the group."""
@@ -181,19 +163,19 @@ class GroupPolls:
 
     async def _ask_some_routes(self, current: Round, group: PolledGroup, topics: list[str]) -> None:
         for topic in topics:
-            await self._asker.confined(topic, self._ask_route, current, group, topic)
+            await self.asker.confined(topic, self._ask_route, current, group, topic)
 
     async def _ask_route(self, current: Round, group: PolledGroup, topic: str) -> None:
         """Request a topic's route once per round, and emit it once for each group."""
         if topic not in current.routes:
-            gate = self._gates.name_servers.place(group.name)
+            gate = self.gates.name_servers.place(group.name)
             ask = partial(self._route, current, topic)
-            asking = self._asker.ask(ask, gate, deadline=current.deadline, seconds=current.seconds)
+            asking = self.asker.ask(ask, gate, deadline=current.deadline, seconds=current.seconds)
             current.routes[topic] = asyncio.create_task(asking)
         route = await current.routes[topic]
         brokers = {mq.broker for mq in route.rows("queues")}
-        self._groups.note_route(group.cluster, group.name, brokers, self._clock.steady())
-        self._events.emit_of(group, TopicRoute, route, topic=topic)
+        self.groups.note_route(group.cluster, group.name, brokers, self.clock.steady())
+        self.events.emit_of(group, TopicRoute, route, topic=topic)
         self._routed.add((group.cluster, group.name, topic))
 
     async def _route(self, current: Round, topic: str, seconds: float) -> Payload:
@@ -201,15 +183,15 @@ class GroupPolls:
         if (error := current.no_route) is not None:
             raise RpcFailedError(error.code, error.remark)
         try:
-            return await self._rpc.route(topic, seconds)
+            return await self.rpc.route(topic, seconds)
         except RpcFailedError as failure:
             error = RpcError(code=failure.code, remark=failure.remark)
             current.no_route = error if error.is_silence else None
             raise
 
     async def _ask(self, ask: Request, current: Round, group: PolledGroup, broker: ListedBroker) -> PolledAnswer:
-        gate = self._gates.broker(broker.place).place(group.name)
-        return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=current.seconds, place=broker.place)
+        gate = self.gates.broker(broker.place).place(group.name)
+        return await self.asker.ask(ask, gate, deadline=current.deadline, seconds=current.seconds, place=broker.place)
 
 
 def furthest_behind(queues: list[OffsetInfo], now: int) -> str | None:

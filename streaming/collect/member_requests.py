@@ -15,6 +15,7 @@ gave a large answer have their own, too (`rpc`).
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -146,37 +147,24 @@ class _Listed(NamedTuple):
     channel: str
 
 
+@dataclass(eq=False)
 class MemberRequests:
     """The requests to members, of which some outlast their round."""
 
-    def __init__(
-        self, rpc: Rpc, clock: SourceClock, parallelism: int, listeners: Listeners, ask: AskMember,
-        events: PolledEvents, confine: Confine,
-    ) -> None:  # fmt: skip
-        """Ask the members of one set of name servers.
-
-        Args:
-            rpc: sends requests.
-            clock: the collector's.
-            parallelism: how many requests are open at a time at a broker.
-            listeners: whose stacks are asked for.
-            ask: sends one.
-            events: emits the answers.
-            confine: awaits one request with its event.
-        """
-        self._rpc = rpc
-        self._clock = clock
-        self._parallelism = parallelism
-        self._listeners = listeners
-        self._ask = ask
-        self._events = events
-        self._confine = confine
-        self._rooms: dict[Place, MemberRoom] = {}
-        self._manners: dict[_Listed, Manner] = {}
-        """The last answer of each; not in it: new."""
-        self._answered: dict[Member, int] = {}
-        """When each has last answered, at whichever broker."""
-        self._under_way: dict[_Listed, asyncio.Task[None]] = {}
+    rpc: Rpc
+    clock: SourceClock
+    parallelism: int
+    """The number of requests that are open at a time at a broker."""
+    listeners: Listeners
+    ask: AskMember
+    events: PolledEvents
+    confine: Confine
+    _rooms: dict[Place, MemberRoom] = field(default_factory=dict, init=False)
+    _manners: dict[_Listed, Manner] = field(default_factory=dict, init=False)
+    """The last answer of each; not in it: new."""
+    _answered: dict[Member, int] = field(default_factory=dict, init=False)
+    """When each has last answered, at whichever broker."""
+    _under_way: dict[_Listed, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     @property
     def pending(self) -> int:
@@ -190,7 +178,7 @@ class MemberRequests:
             one: manner for one, manner in self._manners.items() if one.member in here or one.place in silent
         }
         self._answered = {member: at for member, at in self._answered.items() if member in here}
-        self._listeners.keep(here)
+        self.listeners.keep(here)
 
     def keep_rooms(self, places: Iterable[Place]) -> None:
         """Forget all brokers but these."""
@@ -220,7 +208,7 @@ class MemberRequests:
             return
         if not is_silent:  # else another broker that lists it is asked, too
             group.asked.add(client)
-        asking = self._confine(client, partial(self._ask_member, group, broker, listed, connection.language))
+        asking = self.confine(client, partial(self._ask_member, group, broker, listed, connection.language))
         task = asyncio.create_task(asking)
         self._under_way[listed] = task
         current.clients.add(task)
@@ -229,21 +217,21 @@ class MemberRequests:
     async def _ask_member(self, group: PolledGroup, broker: ListedBroker, listed: _Listed, language: str) -> None:
         member, client = listed.member, listed.member[2]
         manner = self._manners.get(listed, Manner.NEW)
-        if manner is not Manner.SILENT and self._rpc.is_large(broker, group.name, client):
+        if manner is not Manner.SILENT and self.rpc.is_large(broker, group.name, client):
             manner = Manner.LARGE
-        stacks = self._listeners.is_due(member, self._clock.steady())
+        stacks = self.listeners.is_due(member, self.clock.steady())
 
         async def running_info(seconds: float) -> Payload:
             if not group.is_ours():  # checked last: to wait for room takes time
                 raise LeftError
-            return await self._rpc.running_info(broker, group.name, client, seconds, stacks=stacks)
+            return await self.rpc.running_info(broker, group.name, client, seconds, stacks=stacks)
 
         room = self._room(broker)
         try:
-            answer = await self._ask(running_info, room.place(group.name, manner), broker.place)
+            answer = await self.ask(running_info, room.place(group.name, manner), broker.place)
         except LeftError:
             return
-        if manner is Manner.NEW and self._rpc.is_large(broker, group.name, client):
+        if manner is Manner.NEW and self.rpc.is_large(broker, group.name, client):
             room.note_large()
         error = answer.error
         is_silent = error is not None and (error.is_silence or error.code == _CONSUME_MSG_TIMEOUT)
@@ -252,16 +240,16 @@ class MemberRequests:
             self._answered[member] = answer.answered
             version = answer.payload.get("properties", {}).get("PROP_CLIENT_VERSION", "")
             if "STACKS" not in unreported(language, version):  # of others nothing is worth asking for
-                self._listeners.note(member, answer.payload["queues"], answer.answered, asked=stacks)
+                self.listeners.note(member, answer.payload["queues"], answer.answered, asked=stacks)
         elif self._answered.get(member, -1) >= answer.asked:
             return  # it has answered at another broker meanwhile
-        self._events.emit_of(group, ConsumerRunningInfo, answer, broker=broker, client_id=client)
+        self.events.emit_of(group, ConsumerRunningInfo, answer, broker=broker, client_id=client)
 
     def _room(self, broker: ListedBroker) -> MemberRoom:
         room = self._rooms.get(broker.place)
         if room is None:
             room = self._rooms[broker.place] = MemberRoom(
-                self._parallelism, partial(self._is_prompt, broker), partial(self._rpc.pause, broker)
+                self.parallelism, partial(self._is_prompt, broker), partial(self.rpc.pause, broker)
             )
         return room
 
@@ -270,10 +258,10 @@ class MemberRequests:
 
         None: it is busy with large answers, so more requests would only make them later.
         """
-        if self._rpc.pause(broker) > 0:
+        if self.rpc.pause(broker) > 0:
             return None
         try:
-            await self._rpc.revive_backlog(broker, _PROMPT_SECONDS)
+            await self.rpc.revive_backlog(broker, _PROMPT_SECONDS)
         except RpcFailedError as error:
             return error.code > 0
         return True

@@ -1,6 +1,7 @@
 """Answers as events; how often one came, was missing or could not be read; warnings once instead of each round."""
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -55,19 +56,13 @@ class RoundWarnings:
 log = structlog.get_logger()
 
 
+@dataclass(eq=False)
 class PolledEvents:
     """Emits answers as events, and counts them for the summary of the round."""
 
-    def __init__(self, emitter: Emitter, warnings: RoundWarnings) -> None:
-        """Count from the first round on.
-
-        Args:
-            emitter: stamps the events.
-            warnings: prints what can't be read.
-        """
-        self._emitter = emitter
-        self._warnings = warnings
-        self.tally = Summary()
+    emitter: Emitter
+    warnings: RoundWarnings
+    tally: Summary = field(default_factory=Summary, init=False)
 
     def take(self) -> Summary:
         """Return the numbers so far, and count from here on."""
@@ -76,14 +71,14 @@ class PolledEvents:
 
     def emit(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> bool:
         """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
-        self._emitter.follow_clock()
+        self.emitter.follow_clock()
         return self.emit_as_set(kind, answer, **fields)
 
     def emit_as_set(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> bool:
         """Do the same by the clock as it was just followed: the answer's times and the event's own are by one clock."""
-        time_of = self._emitter.clock.time_of
+        time_of = self.emitter.clock.time_of
         emit = partial(
-            self._emitter.emit_as_set, kind, asked=time_of(answer.asked), answered=time_of(answer.answered), **fields
+            self.emitter.emit_as_set, kind, asked=time_of(answer.asked), answered=time_of(answer.answered), **fields
         )
         error = answer.error
         if answer.payload is not None:
@@ -105,12 +100,12 @@ class PolledEvents:
 
     def state(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> None:
         """Emit whether a server answers, of which the answer itself is an event of its own, and counts."""
-        self._emitter.follow_clock()
-        time_of, error = self._emitter.clock.time_of, answer.error
+        self.emitter.follow_clock()
+        time_of, error = self.emitter.clock.time_of, answer.error
         fields |= {"asked": time_of(answer.asked), "answered": time_of(answer.answered)}
         fields |= {"error": error} if error is not None else {}
         with suppress(UnsendableError):  # a name that no event can have: the answer's own event says so
-            self._emitter.emit_as_set(kind, **fields)
+            self.emitter.emit_as_set(kind, **fields)
 
     def emit_of(
         self,
@@ -132,6 +127,6 @@ class PolledEvents:
         self.tally.unreadable += 1
         sender = fields.get("client_id") or fields.get("proxy") or fields.get("broker", "")
         for text in (error.remark,) if error is not None else (answer.payload or {})["unreadable"]:
-            self._warnings.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
+            self.warnings.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
             if len(self.tally.unreadable_texts) < UNREADABLE_KEPT:
                 self.tally.unreadable_texts.append(f"{sender}: {text}")
