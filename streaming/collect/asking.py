@@ -13,8 +13,7 @@ from streaming.collect.client import RequestRefusedError, RpcFailedError
 from streaming.collect.emitter import SourceClock
 from streaming.collect.gates import Turn
 from streaming.collect.known_brokers import Place
-from streaming.collect.member_requests import LeftError
-from streaming.collect.poll_round import PolledAnswer, Request
+from streaming.collect.poll_round import LeftError, PolledAnswer, Request
 from streaming.collect.polled_events import PolledEvents, RoundWarnings
 
 _Ts = TypeVarTuple("_Ts")

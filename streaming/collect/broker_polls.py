@@ -145,7 +145,7 @@ class BrokerPolls:
             self.events.tally.errors += 1
             await asyncio.wait([status])  # any answer shows that it is alive
         is_heard = self.brokers.is_heard(place)
-        is_news = not is_heard and self.brokers.note(broker, answers=False)
+        is_news = not is_heard and self.brokers.note_silent(place)
         if answer.error is not None and (is_heard or is_news):
             say = self.warnings.say if is_news else self.warnings.warn
             say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)

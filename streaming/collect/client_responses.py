@@ -167,7 +167,9 @@ _PROCESS_QUEUE = Names(
     },
     _GO,
 )
-_POP_QUEUE = QUEUE + Names({"wait_ack_count": "waitAckCount", "dropped": "droped", "pop_time": "lastPopTimestamp"}, _GO)
+_POP_QUEUE = Names(
+    QUEUE.by_field | {"wait_ack_count": "waitAckCount", "dropped": "droped", "pop_time": "lastPopTimestamp"}, _GO
+)
 _START = "PROP_CONSUMER_START_TIMESTAMP"
 _ORDERLY = "PROP_CONSUMEORDERLY"
 _STRATEGY = "allocateMessageQueueStrategy"

@@ -44,9 +44,6 @@ class Names:
                 values[ours] = sent[theirs]
         return values
 
-    def __add__(self, more: "Names") -> "Names":
-        return Names(self.by_field | more.by_field, dict(self._others + more._others))
-
 
 @lru_cache(maxsize=64)
 def as_sent(kind: type[msgspec.Struct], names: Names) -> Any:

@@ -148,12 +148,8 @@ class KnownBrokers:
             if place in self.masters:
                 self._answered[place] = None
 
-    def note(self, broker: ListedBroker, *, answers: bool) -> bool:
-        """Note whether a broker has answered; return whether it has not, and had before or was not asked yet."""
-        place = broker.place
-        if answers:
-            self.note_answer(place)
-            return False
+    def note_silent(self, place: Place) -> bool:
+        """Note that a broker has not answered; return whether it had before, or was not asked yet."""
         if place not in self.masters:
             return False
         self.silent.add(place)

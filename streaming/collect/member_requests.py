@@ -13,22 +13,24 @@ gave a large answer have their own, too (`rpc`).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from rebalance_model.dialect import unreported
 from rebalance_model.observe.events import Connection, ConsumerRunningInfo
 from streaming.base.limits import MEMBERS_ASKED
+from streaming.base.sections.collector import Collector
+from streaming.collect.asking import Asker
 from streaming.collect.client import RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import SourceClock
 from streaming.collect.gates import FairGate
 from streaming.collect.known_brokers import Place
-from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round
+from streaming.collect.poll_round import LeftError, PolledGroup, Round
 from streaming.collect.polled_events import PolledEvents
 from streaming.collect.response_parts import Payload
 from streaming.collect.rpc import Rpc
@@ -129,15 +131,6 @@ def _of_one(places: int) -> int:
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
 _PROMPT_SECONDS = 1.0
 
-AskMember: TypeAlias = Callable[[Request, AbstractAsyncContextManager[None], Place], Awaitable[PolledAnswer]]
-"""Sends a request when there is room, by a client's own deadline."""
-Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
-"""Awaits a part of the round about a member; an exception ends this part alone."""
-
-
-class LeftError(Exception):
-    """Another collector polls the group now."""
-
 
 class _Listed(NamedTuple):
     """A member as one broker lists it."""
@@ -153,12 +146,10 @@ class MemberRequests:
 
     rpc: Rpc
     clock: SourceClock
-    parallelism: int
-    """The number of requests that are open at a time at a broker."""
+    settings: Collector
+    asker: Asker
     listeners: Listeners
-    ask: AskMember
     events: PolledEvents
-    confine: Confine
     _rooms: dict[Place, MemberRoom] = field(default_factory=dict, init=False)
     _manners: dict[_Listed, Manner] = field(default_factory=dict, init=False)
     """The last answer of each; not in it: new."""
@@ -208,7 +199,7 @@ class MemberRequests:
             return
         if not is_silent:  # else another broker that lists it is asked, too
             group.asked.add(client)
-        asking = self.confine(client, partial(self._ask_member, group, broker, listed, connection.language))
+        asking = self.asker.confined(client, self._ask_member, group, broker, listed, connection.language)
         task = asyncio.create_task(asking)
         self._under_way[listed] = task
         current.clients.add(task)
@@ -228,7 +219,8 @@ class MemberRequests:
 
         room = self._room(broker)
         try:
-            answer = await self.ask(running_info, room.place(group.name, manner), broker.place)
+            gate, seconds = room.place(group.name, manner), self.settings.client_deadline_ms / 1000
+            answer = await self.asker.ask(running_info, gate, seconds=seconds, place=broker.place)
         except LeftError:
             return
         if manner is Manner.NEW and self.rpc.is_large(broker, group.name, client):
@@ -249,7 +241,7 @@ class MemberRequests:
         room = self._rooms.get(broker.place)
         if room is None:
             room = self._rooms[broker.place] = MemberRoom(
-                self.parallelism, partial(self._is_prompt, broker), partial(self.rpc.pause, broker)
+                self.settings.parallelism, partial(self._is_prompt, broker), partial(self.rpc.pause, broker)
             )
         return room
 

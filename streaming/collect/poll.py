@@ -28,13 +28,12 @@ clients' own state) is asked at a slave meanwhile, which the clients use, too.
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 
-from rebalance_model.observe.events import ProxyConnection, ProxyStatus, Tick
+from rebalance_model.observe.events import Tick
 from streaming.base.limits import BROKERS, FIRST_PROBES, MISSED_PROBES, PROBE_SECONDS, SILENT_PROBES
 from streaming.base.sections.collector import Collector
 from streaming.base.span import Span
@@ -47,7 +46,7 @@ from streaming.collect.gates import Gates
 from streaming.collect.group_polls import GroupPolls
 from streaming.collect.known_brokers import KnownBrokers, KnownGroups, Place
 from streaming.collect.member_requests import MemberRequests
-from streaming.collect.poll_round import PolledAnswer, Request, Round, Share, Summary, everything
+from streaming.collect.poll_round import Round, Share, Summary, everything
 from streaming.collect.polled_events import PolledEvents, RoundWarnings
 from streaming.collect.proxies import Proxies
 from streaming.collect.rpc import Rpc
@@ -87,8 +86,8 @@ async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: i
 log = structlog.get_logger()
 
 
-class Claims(dict[str, "Poller"]):
-    """The poller of each cluster, by name: two clusters of one name could not be distinguished."""
+Claims: TypeAlias = dict[str, "Poller"]
+"""The poller of each cluster, by name: two clusters of one name could not be distinguished."""
 
 
 class Poller:
@@ -120,18 +119,16 @@ class Poller:
         self._warnings = RoundWarnings(log)
         self._events = PolledEvents(emitter, self._warnings)
         self._asker = Asker(emitter.clock, self._events, self._warnings, self._brokers.note_answer)
-        gates, parallelism = Gates(settings.parallelism), settings.parallelism
+        gates = Gates(settings.parallelism)
         self._members = MemberRequests(
-            rpc, emitter.clock, parallelism, Listeners(settings.stacks_after_ms), self._ask_member, self._events,
-            self._asker.confined,
-        )  # fmt: skip
+            rpc, emitter.clock, settings, self._asker, Listeners(settings.stacks_after_ms), self._events
+        )
         self._group_polls = GroupPolls(
             rpc, emitter.clock, self._asker, gates, self._groups, self._events, settings, self._members.begin
         )
-        asked = self._ask_proxy, (self._emit_of_proxy, self._emit_proxy_status), self._asker.confined
         self._polls = BrokerPolls(
             rpc, emitter, settings, self._asker, gates, self._brokers, self._groups, self._group_polls,
-            Proxies(proxies, parallelism, *asked), self._events, self._warnings,
+            Proxies(proxies, settings.parallelism, rpc, self._asker, self._events), self._events, self._warnings,
         )  # fmt: skip
 
     async def find_brokers(self) -> None:
@@ -152,7 +149,7 @@ class Poller:
             self._warnings.warn("the name server lists too many brokers: some are not polled", limit=self._brokers_max)
 
     async def check_access(self) -> None:
-        """Do `access.check_access` with the brokers found so far."""
+        """Check that at least one of the brokers found so far accepts the client; see `check_access`."""
         await check_access(self._brokers.in_use(), self._rpc, self._settings.parallelism)
 
     async def round(self, share: Share = everything) -> Summary:
@@ -242,18 +239,3 @@ class Poller:
         brokers = {broker.address: f"broker {broker.name}" for broker in self._brokers.in_use()}
         requests = self._rpc.requests.take(brokers, began)
         return Span("poll round", began, ended, summary.numbers(), requests, ", ".join(self.clusters))
-
-    async def _ask_member(self, ask: Request, gate: AbstractAsyncContextManager[None], place: Place) -> PolledAnswer:
-        return await self._asker.ask(ask, gate, seconds=self._settings.client_deadline_ms / 1000, place=place)
-
-    async def _ask_proxy(
-        self, current: Round, gate: AbstractAsyncContextManager[None], seconds: float, proxy: str, group: str
-    ) -> PolledAnswer:
-        ask = partial(self._rpc.proxy_connection, proxy, group)
-        return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=seconds)
-
-    def _emit_proxy_status(self, answer: PolledAnswer, proxy: str, cluster: str) -> None:
-        self._events.state(ProxyStatus, answer, cluster=cluster, proxy=proxy)
-
-    def _emit_of_proxy(self, answer: PolledAnswer, proxy: str, cluster: str, group: str) -> None:
-        self._events.emit(ProxyConnection, answer, cluster=cluster, group=group, proxy=proxy)

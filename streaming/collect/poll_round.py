@@ -73,6 +73,10 @@ class PolledAnswer(NamedTuple):
         return self.payload.get(field, []) if self.payload else []
 
 
+class LeftError(Exception):
+    """Another collector polls the group now."""
+
+
 class PolledGroup:
     """The requests about one group in this round so far."""
 

@@ -8,41 +8,30 @@ a round.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeAlias
 
-from rebalance_model.observe.events import NOT_SUPPORTED
+from rebalance_model.observe.events import NOT_SUPPORTED, ProxyConnection, ProxyStatus
 from streaming.base.limits import PROBE_SECONDS, SILENT_BROKER_GROUPS
+from streaming.collect.asking import Asker
 from streaming.collect.gates import FairGate
 from streaming.collect.poll_round import PolledAnswer, Round
-
-Ask: TypeAlias = Callable[[Round, AbstractAsyncContextManager[None], float, str, str], Awaitable[PolledAnswer]]
-"""Asks a proxy (address) about a group (name) when there is room, and then for so many seconds."""
-Emit: TypeAlias = Callable[[PolledAnswer, str, str, str], None]
-"""Emits an answer of a proxy (address) about a group (cluster, name) as an event."""
-EmitStatus: TypeAlias = Callable[[PolledAnswer, str, str], None]
-"""Emits whether a proxy (address) answers as an event of a cluster (name)."""
-Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
-"""Awaits a part of the round about a proxy; an exception ends this part alone."""
+from streaming.collect.polled_events import PolledEvents
+from streaming.collect.rpc import Rpc
 
 
 class Proxies:
     """The proxies of one set of name servers."""
 
     def __init__(
-        self, addresses: Sequence[str], parallelism: int, ask: Ask, emits: tuple[Emit, EmitStatus], confine: Confine
+        self, addresses: Sequence[str], parallelism: int, rpc: Rpc, asker: Asker, events: PolledEvents
     ) -> None:
-        """Ask these proxies (host:port of their remoting servers), each with so many requests at a time.
-
-        ``emits`` emit an answer, and once a round whether the proxy answers.
-        """
+        """Ask these proxies (host:port of their remoting servers), each with so many requests at a time."""
         self._proxies = [_Proxy(address, parallelism) for address in addresses]
         self._parallelism = parallelism
-        self._ask = ask
-        self._emit, self._emit_status = emits
-        self._confine = confine
+        self._rpc = rpc
+        self._asker = asker
+        self._events = events
 
     def begin(self, current: Round, cluster: str, groups: Sequence[str]) -> None:
         """Begin to ask each proxy about those of these groups about which it was not yet asked in the round."""
@@ -50,7 +39,7 @@ class Proxies:
         current.at_proxies.update((cluster, name) for name in fresh)
         for proxy in self._proxies if fresh else ():
             work = partial(self._ask_proxy, current, proxy, cluster, fresh)
-            current.tasks.create_task(self._confine(proxy.address, work))
+            current.tasks.create_task(self._asker.confined(proxy.address, work))
 
     async def _ask_proxy(self, current: Round, proxy: "_Proxy", cluster: str, groups: Sequence[str]) -> None:
         first = proxy.first.pop(cluster, "")
@@ -66,7 +55,7 @@ class Proxies:
                 if len(names) >= SILENT_BROKER_GROUPS:
                     proxy.first[cluster] = names[SILENT_BROKER_GROUPS - 1]
                 for name in names[: SILENT_BROKER_GROUPS - 1]:
-                    self._emit(proxy.failure, proxy.address, cluster, name)
+                    self._emit(proxy.failure, proxy, cluster, name)
                 return
         room = asyncio.Semaphore(2 * self._parallelism)
         for name in names:
@@ -74,11 +63,12 @@ class Proxies:
                 proxy.first[cluster] = name
                 break
             work = partial(self._ask_about, current, proxy, cluster, name, current.seconds)
-            task = current.tasks.create_task(self._confine(proxy.address, work))
+            task = current.tasks.create_task(self._asker.confined(proxy.address, work))
             task.add_done_callback(lambda _: room.release())
 
     async def _ask_about(self, current: Round, proxy: "_Proxy", cluster: str, group: str, seconds: float) -> None:
-        answer = await self._ask(current, proxy.gate.place(group), seconds, proxy.address, group)
+        ask, gate = partial(self._rpc.proxy_connection, proxy.address, group), proxy.gate.place(group)
+        answer = await self._asker.ask(ask, gate, deadline=current.deadline, seconds=seconds)
         if answer.payload is not None:
             (proxy.with_clients.add if answer.payload["connections"] else proxy.with_clients.discard)((cluster, group))
         error = answer.error
@@ -86,8 +76,11 @@ class Proxies:
         proxy.failure = answer if is_failure else None
         if proxy.stated.get(cluster) is not current:
             proxy.stated[cluster] = current
-            self._emit_status(answer, proxy.address, cluster)
-        self._emit(answer, proxy.address, cluster, group)
+            self._events.state(ProxyStatus, answer, cluster=cluster, proxy=proxy.address)
+        self._emit(answer, proxy, cluster, group)
+
+    def _emit(self, answer: PolledAnswer, proxy: "_Proxy", cluster: str, group: str) -> None:
+        self._events.emit(ProxyConnection, answer, cluster=cluster, group=group, proxy=proxy.address)
 
 
 class _Proxy:

@@ -5,7 +5,6 @@ form, whatever the form of the request, so the type byte of the answer determine
 """
 
 import struct
-from enum import IntEnum
 
 import msgspec
 
@@ -20,15 +19,8 @@ VERSION = 479
 _RESPONSE = 1  # bit 0 of the flag
 
 
-class Serialize(IntEnum):
-    """The form of a header (org.apache.rocketmq.remoting.protocol.SerializeType)."""
-
-    JSON = 0
-    ROCKETMQ = 1
-
-
-# LanguageCode, by number; newer ones are read as OTHER.
-_LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO")
+_JSON, _ROCKETMQ = 0, 1
+"""The forms of a header (org.apache.rocketmq.remoting.protocol.SerializeType)."""
 
 
 class FrameError(ValueError):
@@ -53,10 +45,10 @@ class RemotingCommand(msgspec.Struct, frozen=True, kw_only=True, rename={"fields
         return bool(self.flag & _RESPONSE)
 
 
-def encode(command: RemotingCommand, serialize: Serialize = Serialize.JSON) -> bytes:
+def encode(command: RemotingCommand) -> bytes:
     """Return the command as one frame, with its length."""
-    header = _json_header(command) if serialize is Serialize.JSON else _binary_header(command)
-    frame = struct.pack(">I", serialize << 24 | len(header)) + header + command.body
+    header = _json_header(command)
+    frame = struct.pack(">I", _JSON << 24 | len(header)) + header + command.body
     return struct.pack(">I", len(frame)) + frame
 
 
@@ -86,9 +78,9 @@ def decode(frame: bytes) -> RemotingCommand:
         raise FrameError(f"a header of {length} bytes in a frame of {len(frame)}")
     header, body = frame[4 : 4 + length], frame[4 + length :]
     kind = head >> 24
-    if kind == Serialize.JSON:
+    if kind == _JSON:
         return _from_json(header, body)
-    if kind == Serialize.ROCKETMQ:
+    if kind == _ROCKETMQ:
         return _from_binary(header, body)
     raise FrameError(f"unknown serialize type {kind}")
 
@@ -112,7 +104,7 @@ def _from_json(header: bytes, body: bytes) -> RemotingCommand:
         command = msgspec.json.decode(header, type=RemotingCommand, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         command = _leniently(header)
-    return msgspec.structs.replace(command, remark=_readable(command.remark), body=body)
+    return msgspec.structs.replace(command, remark=command.remark and command.remark[:REMARK_CHARACTERS], body=body)
 
 
 def _leniently(header: bytes) -> RemotingCommand:
@@ -131,47 +123,12 @@ def _leniently(header: bytes) -> RemotingCommand:
     return msgspec.structs.replace(command, remark=remark if isinstance(remark, str) else None)
 
 
-def _binary_header(command: RemotingCommand) -> bytes:
-    language = _LANGUAGES.index(command.language)
-    fixed = struct.pack(">hBhii", command.code, language, command.version, command.opaque, command.flag)
-    fields = b"".join(
-        struct.pack(">h", len(name.encode())) + name.encode() + _long_text(value)
-        for name, value in (command.fields or {}).items()
-    )
-    return fixed + _long_text(command.remark or "") + struct.pack(">i", len(fields)) + fields
-
-
-def _long_text(text: str) -> bytes:
-    return struct.pack(">i", len(text.encode())) + text.encode()
-
-
 def _from_binary(header: bytes, body: bytes) -> RemotingCommand:
+    """Return what is used of an answer: its language, version and fields are not read."""
     reader = _Reader(header)
-    code, language, version, opaque, flag = reader.numbers(">hBhii")
-    remark = reader.text(">i")
-    fields = {}
-    (length,) = reader.numbers(">i")
-    end = reader.at + length
-    if length < 0 or end > len(header):
-        raise FrameError(f"{length} bytes of header fields in a header of {len(header)}")
-    while reader.at < end:
-        name = reader.text(">h")
-        fields[name] = reader.text(">i")
-    return RemotingCommand(
-        code=code,
-        language=_LANGUAGES[language] if language < len(_LANGUAGES) else "OTHER",
-        version=version,
-        opaque=opaque,
-        flag=flag,
-        remark=_readable(remark) or None,  # RocketMQSerializable: a text of length zero is null
-        fields=fields or None,
-        body=body,
-    )
-
-
-def _readable(remark: str | None) -> str | None:
-    """Return the beginning of a remark."""
-    return remark and remark[:REMARK_CHARACTERS]
+    code, _, _, opaque, flag = reader.numbers(">hBhii")
+    remark = reader.text(">i")[:REMARK_CHARACTERS] or None  # RocketMQSerializable: a text of length zero is null
+    return RemotingCommand(code=code, opaque=opaque, flag=flag, remark=remark, body=body)
 
 
 class _Reader:

@@ -9,9 +9,10 @@ import pytest
 
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE
 from streaming.collect.client import RemotingClient, RpcFailedError, UnreadableError
-from streaming.collect.remoting import RemotingCommand, Serialize, decode, encode
+from streaming.collect.remoting import RemotingCommand, decode, encode
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.security import Security
+from tests.support.binary_frames import frame_in
 from tests.support.bodies import body_of
 
 
@@ -93,7 +94,7 @@ def test_concurrent_requests_share_a_connection_and_get_their_answers():
 
 def test_an_answer_is_decoded_by_its_own_serialization():
     async def respond(question, writer):
-        writer.write(encode(RemotingCommand(code=0, opaque=question.opaque, flag=1, body=b"b"), Serialize.ROCKETMQ))
+        writer.write(frame_in("ROCKETMQ", RemotingCommand(code=0, opaque=question.opaque, flag=1, body=b"b")))
 
     async def talk(server, client):
         assert await client.ask(server.address, _question(), body_of, seconds=60) == b"b"

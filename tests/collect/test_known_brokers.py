@@ -20,14 +20,14 @@ def names(brokers: KnownBrokers) -> list[str]:
 def both_at(now: int) -> KnownBrokers:
     brokers = KnownBrokers()
     brokers.update([A, B], now)
-    brokers.note(A, answers=True)
-    brokers.note(B, answers=True)
+    brokers.note_answer(A.place)
+    brokers.note_answer(B.place)
     return brokers
 
 
 def test_a_broker_neither_listed_nor_answering_is_forgotten_after_long():
     brokers = both_at(0)
-    brokers.note(B, answers=False)
+    brokers.note_silent(B.place)
     brokers.update([A], BROKER_FORGOTTEN_MS - 1)
     assert names(brokers) == [A.name, B.name]
     brokers.update([A], BROKER_FORGOTTEN_MS)
@@ -44,7 +44,7 @@ def test_a_broker_that_answers_unlisted_is_kept():
 
 def test_a_broker_that_is_listed_and_does_not_answer_is_kept():
     brokers = both_at(0)
-    brokers.note(B, answers=False)
+    brokers.note_silent(B.place)
     for hour in range(100):
         brokers.update([A, B], hour * HOUR)
     assert names(brokers) == [A.name, B.name]
@@ -52,7 +52,7 @@ def test_a_broker_that_is_listed_and_does_not_answer_is_kept():
 
 def test_while_no_name_server_answers_no_broker_is_forgotten():
     brokers = both_at(0)
-    brokers.note(B, answers=False)
+    brokers.note_silent(B.place)
     brokers.note_unlisted()
     assert brokers.is_listed(B.place) is None
     assert names(brokers) == [A.name, B.name]
@@ -60,7 +60,7 @@ def test_while_no_name_server_answers_no_broker_is_forgotten():
 
 def test_a_forgotten_broker_that_is_listed_again_is_polled():
     brokers = both_at(0)
-    brokers.note(B, answers=False)
+    brokers.note_silent(B.place)
     brokers.update([A], BROKER_FORGOTTEN_MS)
     brokers.update([A, B], BROKER_FORGOTTEN_MS + 1)
     assert names(brokers) == [A.name, B.name]
@@ -97,9 +97,9 @@ def test_silent_brokers_that_have_answered_come_before_the_others():
     for number in (0, 1, 2):
         brokers.note_answer(broker(number).place)
     for number in (3, 4):
-        brokers.note(broker(number), answers=False)
-    brokers.note(broker(1), answers=False)
-    brokers.note(broker(0), answers=False)  # it has answered until now
+        brokers.note_silent(broker(number).place)
+    brokers.note_silent(broker(1).place)
+    brokers.note_silent(broker(0).place)  # it has answered until now
     turns = brokers.turns()
     names = [[name for _, name in places] for places in turns]
     assert names == [["b2"], ["b5", "b6"], ["b0", "b1"], ["b3", "b4"]]
@@ -109,13 +109,13 @@ def test_brokers_that_never_answered_take_turns():
     brokers = KnownBrokers()
     brokers.update(map(broker, range(3)), 0)
     for number in (0, 1, 2, 0):
-        brokers.note(broker(number), answers=False)
+        brokers.note_silent(broker(number).place)
     assert [name for _, name in brokers.turns().silent] == ["b1", "b2", "b0"]
 
 
 def test_any_answer_ends_the_silence_of_a_broker():
     brokers = both_at(0)
-    brokers.note(B, answers=False)
+    brokers.note_silent(B.place)
     brokers.begin(B.place)
     assert (brokers.is_heard(B.place), B.place in brokers.silent) == (False, True)
     brokers.note_answer(B.place)

@@ -11,20 +11,21 @@ from streaming.base.settings import load_settings
 from streaming.collect.client import RpcFailedError
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Poller
-from streaming.collect.remoting import FrameError, RemotingCommand, Serialize, encode, frame_length
+from streaming.collect.remoting import FrameError, RemotingCommand, frame_length
 from streaming.collect.remoting import decode as decode_frame
 from streaming.collect.rpc import Rpc
 from streaming.log.rows import encode as line_of
 from tests.fuzz.forms import fuzzed
 from tests.fuzz.mutations import mutants, mutated, operations
 from tests.fuzz.samples import ANSWERS
+from tests.support.binary_frames import FORMS, frame_in
 
 BODIES = list(ANSWERS.values())
 SETTINGS = load_settings().collector.model_copy(update={"consume_time_span": True, "deadline_ms": 60_000})
 FRAMES = [
-    encode(RemotingCommand(code=0, opaque=7, flag=1, language="JAVA", version=493, body=body, **more), form)
+    frame_in(form, RemotingCommand(code=0, opaque=7, flag=1, language="JAVA", version=493, body=body, **more))
     for body in BODIES[:4]
-    for form in Serialize
+    for form in FORMS
     for more in ({}, {"remark": "no route info of this topic", "fields": {"topic": "Orders", "n": "1"}})
 ]
 
