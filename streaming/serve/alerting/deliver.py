@@ -3,9 +3,8 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from math import inf
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from streaming.serve.alerting.alert import Delivery
@@ -62,10 +61,7 @@ class ChannelSender:
     def ended(self) -> list[SendResult]:
         """Return the attempts that ended since the last call, in order for each channel."""
         done = [name for name, future in self._under_way.items() if future.done()]
-        results = []
-        with suppress(Empty):
-            while True:
-                results.append(self._results.get_nowait())
+        results = [self._results.get() for _ in range(self._results.qsize())]
         for name in done:  # whose results are all among these
             self._under_way.pop(name).result()
         return results

@@ -118,7 +118,7 @@ class Watch:
         self._recall(incidents)
         silent = dict(self._silent(now))
         over = [
-            _resolved(incident.last, now)
+            resolved(incident.last, now, {"silent_ms": max(0, now - incident.last.opened_at)})
             for incident in incidents.values()
             if incident.last.code in _ADVICE
             and silent.pop((incident.last.code, incident.last.cluster, incident.last.subject), None) is None
@@ -175,10 +175,6 @@ def _opened(code: str, cluster: str, subject: str, since: int, now: int) -> Inci
         code, cluster, subject, since=since, now=now, severity="critical", evidence={"silent_ms": now - since},
         advice=_ADVICE[code],
     )  # fmt: skip
-
-
-def _resolved(opened: IncidentTransition, now: int) -> IncidentTransition:
-    return resolved(opened, now, {"silent_ms": max(0, now - opened.opened_at)})
 
 
 _RESULTS = "quality_results"

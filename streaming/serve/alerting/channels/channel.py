@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 import httpx
@@ -28,12 +28,11 @@ class ChannelError(Exception):
         self.rejected = rejected
 
 
-class AlertChannel(Protocol):
+class AlertChannel:
     """A destination of messages."""
 
-    @property
-    def resend_ms(self) -> int | None:
-        """The interval of state updates in milliseconds; None: there are none."""
+    resend_ms: int | None = None
+    """The interval of state updates in milliseconds; None: there are none."""
 
     def send(self, message: AlertMessage, now: int) -> None:
         """Send a message.
@@ -41,16 +40,17 @@ class AlertChannel(Protocol):
         Raises:
             ChannelError: it was not accepted.
         """
+        raise NotImplementedError
 
     def stand(self, message: AlertMessage, now: int) -> None:
-        """Send the current state again, without news.
+        """Send the current state again, without news, where there are updates.
 
         Raises:
             ChannelError: it was not accepted.
         """
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, if any are kept open."""
 
 
 class HttpClient:
@@ -112,6 +112,16 @@ class HttpClient:
         self._poster.close()
 
 
+class HttpChannel(AlertChannel):
+    """A channel with connections of HTTP."""
+
+    _http: HttpClient
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
 def _secrets(url: httpx.URL) -> list[str]:
     """Return what is secret of an address: all of it, also as the header that httpx makes of its user."""
     user = url.userinfo.decode()
@@ -122,15 +132,13 @@ _UNFINISHED_MAX = 100
 """The maximum number of unfinished messages; more than one is rare, since a message blocks the following ones."""
 
 
-class AppriseChannel:
+class AppriseChannel(AlertChannel):
     """The addresses of one channel: a message is delivered when each of them has accepted it.
 
     A retry goes only to the addresses that have not accepted it yet. This is kept in memory: after a restart the others
     may receive it again, under the same key. An address with several receivers counts as one. An address that never
     accepts blocks the next messages to the others: give it a separate channel.
     """
-
-    resend_ms = None
 
     def __init__(self, config: AppriseConfig) -> None:
         """Read the addresses.
@@ -163,12 +171,6 @@ class AppriseChannel:
             kinds = ", ".join(sorted(set(left)))
             raise ChannelError(f"{len(left)} of {len(self._addresses)} Apprise addresses failed: {kinds}")
         del self._taken[message.key]
-
-    def stand(self, message: AlertMessage, now: int) -> None:
-        """Do nothing: only new alerts are sent."""
-
-    def close(self) -> None:
-        """Do nothing: no connections are kept open."""
 
     def _taken_of(self, key: str) -> set[int]:
         taken = self._taken.setdefault(key, set())

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from streaming.base.times import written
-from streaming.serve.alerting.channels.channel import HttpClient
+from streaming.serve.alerting.channels.channel import HttpChannel, HttpClient
 from streaming.serve.alerting.config import AlertmanagerConfig, OpsgenieConfig, PagerDutyConfig, literal
 from streaming.serve.alerting.render import AlertMessage, neutral
 
@@ -21,7 +21,7 @@ _RESENDS_AHEAD = 4
 _MILLISECONDS_MIN = 1_000
 
 
-class Alertmanager:
+class Alertmanager(HttpChannel):
     """An Alertmanager."""
 
     def __init__(self, config: AlertmanagerConfig) -> None:
@@ -30,7 +30,7 @@ class Alertmanager:
         Raises:
             UserError: a secret is missing.
         """
-        self.resend_ms: int | None = max(config.resend, _MILLISECONDS_MIN)
+        self.resend_ms = max(config.resend, _MILLISECONDS_MIN)
         self._end_ms = _RESENDS_AHEAD * self.resend_ms
         self._labels = config.labels
         self._http = HttpClient(config.url, "/api/v2/alerts", config.headers, config.timeout)
@@ -46,10 +46,6 @@ class Alertmanager:
     def stand(self, message: AlertMessage, now: int) -> None:
         """Post the firing alerts again."""
         self.send(message, now)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
 
     def _alerts(
         self, first: dict[str, Any], last: dict[str, Any], message: AlertMessage, now: int
@@ -101,21 +97,7 @@ _DETAIL_CHARACTERS = 8_000
 _SOURCE = "rebalance-watch"
 
 
-class _Pager:
-    """The part that both channels share."""
-
-    resend_ms = None
-    _http: HttpClient
-
-    def stand(self, message: AlertMessage, now: int) -> None:
-        """Do nothing: what is open there stays open."""
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
-
-
-class PagerDuty(_Pager):
+class PagerDuty(HttpChannel):
     """A service of PagerDuty."""
 
     def __init__(self, config: PagerDutyConfig) -> None:
@@ -146,7 +128,7 @@ class PagerDuty(_Pager):
                         "payload": neutral(payload) | {"summary": _title(alert, "pagerduty")}}  # fmt: skip
 
 
-class Opsgenie(_Pager):
+class Opsgenie(HttpChannel):
     """An integration of Opsgenie."""
 
     def __init__(self, config: OpsgenieConfig) -> None:

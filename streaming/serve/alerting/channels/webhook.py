@@ -16,7 +16,7 @@ from jinja2 import Template
 
 from streaming.base.errors import UserError
 from streaming.serve.alerting.alert import Delivery
-from streaming.serve.alerting.channels.channel import ChannelError, HttpClient
+from streaming.serve.alerting.channels.channel import ChannelError, HttpChannel, HttpClient
 from streaming.serve.alerting.config import WebhookConfig
 from streaming.serve.alerting.render import SAMPLE, TEMPLATE_ERRORS, AlertMessage, Texts, neutral, sandbox
 
@@ -118,10 +118,8 @@ def with_fields(body: bytes, signature: Signature) -> bytes:
     return msgspec.json.encode(json.loads(body) | dict(signature.fields)) if signature.fields else body
 
 
-class Webhook:
+class Webhook(HttpChannel):
     """A webhook."""
-
-    resend_ms = None
 
     def __init__(self, config: WebhookConfig) -> None:
         """Read the secrets and test the template.
@@ -160,13 +158,6 @@ class Webhook:
             code, text = refused
             said = text if code is None else f"{code} {self._http.redacted(text)}"
             raise ChannelError(f"{self._name} {said}".rstrip(), rejected=code in service.rejected)
-
-    def stand(self, message: AlertMessage, now: int) -> None:
-        """Do nothing: only new alerts are sent."""
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
 
 
 def _template(path: str) -> Template:
