@@ -35,6 +35,7 @@ from checkpoints.manifest import (
     app_id,
     decode_manifest,
     read_manifest,
+    required_manifest,
     write_manifest,
 )
 from checkpoints.position import mend
@@ -186,10 +187,7 @@ def is_claimed(checkpoints: Path) -> bool:
 
 def decide_swap(checkpoints: Path, swap: Swap) -> None:
     """Record that rows of tables will be replaced; `complete_swap` must run before any batch."""
-    manifest = read_manifest(checkpoints)
-    if manifest is None:
-        raise UserError(f"There is no {checkpoints / MANIFEST}: start `rebalance-watch run` first.")
-    write_manifest(checkpoints, msgspec.structs.replace(manifest, swap=swap))
+    write_manifest(checkpoints, msgspec.structs.replace(required_manifest(checkpoints), swap=swap))
 
 
 def complete_swap(checkpoints: Path, tables: Place) -> None:

@@ -108,6 +108,17 @@ def read_manifest(checkpoints: Path) -> Manifest | None:
     return decode_manifest(content, file)
 
 
+def required_manifest(checkpoints: Path) -> Manifest:
+    """Return the manifest.
+
+    Raises:
+        UserError: there are no checkpoints, or the file can't be read.
+    """
+    if (manifest := read_manifest(checkpoints)) is None:
+        raise UserError(f"There are no checkpoints in {checkpoints}: start `rebalance-watch run` first.")
+    return manifest
+
+
 def decode_manifest(content: bytes, place: object) -> Manifest:
     """Return a manifest of any release.
 

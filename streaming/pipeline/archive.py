@@ -27,9 +27,8 @@ from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive_rows import Transport, archived
 from streaming.pipeline.batches import BatchTimes
-from streaming.pipeline.hadoop import checkpoint_url
 from streaming.pipeline.session import ARCHIVE_POOL, in_pool
-from streaming.pipeline.sinks import TableSink, persisted, sync_plan
+from streaming.pipeline.sinks import TableSink, persisted, started
 from streaming.pipeline.sources import read_log
 
 _LOG = structlog.get_logger(__name__)
@@ -67,23 +66,10 @@ def start_archive(
     transport = Transport(settings.source.topic if settings.source.kind == "kafka" else None)
     sink = TableSink(tables_of(settings), ARCHIVE, generation, times=times or BatchTimes())
 
-    def write(batch: DataFrame, batch_id: int) -> None:
-        if lease is not None:
-            lease.check()
-        if not settings.storage.checkpoints:
-            sync_plan(settings.runtime.checkpoints / ARCHIVE, batch_id)
-        sink.times.begin(batch_id)
-        archive_batch(batch, batch_id, transport, sink)
-        if not settings.storage.checkpoints:
-            sink.note_commits(settings.runtime.checkpoints / ARCHIVE)
-
+    write = partial(archive_batch, transport=transport, sink=sink)
     in_pool(spark, ARCHIVE_POOL)
-    writer = read_log(spark, settings).writeStream.queryName(ARCHIVE).foreachBatch(write)
-    writer = writer.option("checkpointLocation", checkpoint_url(settings, ARCHIVE))
-    seconds = settings.job.archive_trigger_seconds
-    return (
-        writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=f"{seconds} seconds")
-    ).start()
+    seconds = None if available_now else settings.job.archive_trigger_seconds
+    return started(read_log(spark, settings), sink, write, settings, lease, seconds=seconds)
 
 
 def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: TableSink) -> None:

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from checkpoints.generation import check_log, claimed
 from checkpoints.lease import Lease, LeaseLostError
-from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, read_manifest
+from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, required_manifest
 from checkpoints.quality import QualityStop
 from checkpoints.spark_files import check_state
 from rebalance_model.observe.policy import Policy
@@ -36,12 +36,12 @@ from streaming.base.settings import Settings
 from streaming.log.identity import LogId, log_id
 from streaming.pipeline.archive import start_archive
 from streaming.pipeline.batches import EFFECTS, Batch, BatchTimes, ended_batches
-from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
+from streaming.pipeline.hadoop import uses_s3a
 from streaming.pipeline.job_watch import LogWatch, failed, is_of_other_run, lost_by
 from streaming.pipeline.operator import effects_of
 from streaming.pipeline.rebuild.folder import Folder
 from streaming.pipeline.session import OPERATOR_POOL, alive, in_pool, spark_session
-from streaming.pipeline.sinks import TableSink, sync_plan, sync_state, write_effects
+from streaming.pipeline.sinks import TableSink, started, sync_state, write_effects
 from streaming.pipeline.sources import check_source, read_log, source_identity
 
 _REPLACED = "a batch to the former run (it noticed late that it was replaced)"
@@ -337,13 +337,8 @@ def claimed_as_is(settings: Settings) -> Iterator[None]:
     Raises:
         UserError: another run holds them, or they do not belong together.
     """
-    manifest = read_manifest(settings.runtime.checkpoints)
-    if manifest is None:
-        raise UserError(
-            f"There are no checkpoints in {settings.runtime.checkpoints}: start `rebalance-watch run` first."
-        )
-    days = settings.tables.versions_days
-    with claimed(settings.runtime.checkpoints, tables_of(settings), manifest.basis, versions_days=days) as generation:
+    days, basis = settings.tables.versions_days, required_manifest(settings.runtime.checkpoints).basis
+    with claimed(settings.runtime.checkpoints, tables_of(settings), basis, versions_days=days) as generation:
         _take_over(settings, generation, lambda: spark_session(settings, "rebalance-watch"))
         yield
 
@@ -373,9 +368,7 @@ def _take_over(settings: Settings, generation: str, session: Callable[[], SparkS
 
 
 def _claimed_basis(settings: Settings) -> Basis:
-    manifest = read_manifest(settings.runtime.checkpoints)
-    assert manifest is not None
-    return manifest.basis
+    return required_manifest(settings.runtime.checkpoints).basis
 
 
 def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:
@@ -400,8 +393,7 @@ def start_operator(
 ) -> StreamingQuery:
     """Start the stateful query; it writes nothing after the lease is lost."""
     checkpoints = settings.runtime.checkpoints
-    manifest = read_manifest(checkpoints)
-    assert manifest is not None
+    manifest = required_manifest(checkpoints)
     effects = effects_of(
         read_log(spark, settings),
         policy,
@@ -416,24 +408,14 @@ def start_operator(
     )  # fmt: skip
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        if lease is not None:
-            lease.check()
-        if not settings.storage.checkpoints:
-            sync_plan(checkpoints / OPERATOR, batch_id)
-        sink.times.begin(batch_id)
         write_effects(batch, sink, batch_id)
         if not settings.storage.checkpoints:
             with sink.times.part(batch_id, "sync the state"):
                 sync_state(checkpoints / OPERATOR, batch_id)
-                sink.note_commits(checkpoints / OPERATOR)
 
     in_pool(spark, OPERATOR_POOL)
-    writer = effects.writeStream.queryName(OPERATOR).foreachBatch(write)
-    writer = writer.option("checkpointLocation", checkpoint_url(settings, OPERATOR))
-    seconds = settings.job.trigger_seconds
-    return (
-        writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=f"{seconds} seconds")
-    ).start()
+    seconds = None if available_now else settings.job.trigger_seconds
+    return started(effects, sink, write, settings, lease, seconds=seconds)
 
 
 def _did_not_start(why: str, logs: Path) -> UserError:

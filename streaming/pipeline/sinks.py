@@ -15,7 +15,7 @@ processor time instead of 0.035 s (delta-rs 1.6.6).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +27,9 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
+from checkpoints.lease import Lease
 from checkpoints.manifest import app_id
 from checkpoints.spark_files import checksum_of, note_last_commits
 from rebalance_model.observe.effects import TABLE_OF
@@ -36,8 +38,10 @@ from schemas.rows import RejectedRow
 from schemas.tables import PARTITIONED_BY
 from streaming.base.durable import last_commit, sync, sync_commits
 from streaming.base.place import ObjectPlace, Place
+from streaming.base.settings import Settings
 from streaming.pipeline.batches import BatchTimes
 from streaming.pipeline.effects import QUARANTINE
+from streaming.pipeline.hadoop import checkpoint_url
 from streaming.tables.append import append
 from streaming.tables.delta import answered, delta_at
 
@@ -122,6 +126,37 @@ class TableSink:
 
     def _application(self, table: str) -> str:
         return app_id(self.query, table, self.generation, self.swapped.get(table, ""))
+
+
+def started(
+    rows: DataFrame,
+    sink: TableSink,
+    write: Callable[[DataFrame, int], None],
+    settings: Settings,
+    lease: Lease | None,
+    *,
+    seconds: float | None,
+) -> StreamingQuery:
+    """Start the query of a sink, which writes nothing after the lease is lost.
+
+    ``seconds`` are those between two batches; None: end when all rows that are in the log now have been processed.
+    """
+    checkpoint = None if settings.storage.checkpoints else settings.runtime.checkpoints / sink.query
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if lease is not None:
+            lease.check()
+        if checkpoint is not None:
+            sync_plan(checkpoint, batch_id)
+        sink.times.begin(batch_id)
+        write(batch, batch_id)
+        if checkpoint is not None:
+            sink.note_commits(checkpoint)
+
+    writer = rows.writeStream.queryName(sink.query).foreachBatch(write_batch)
+    writer = writer.option("checkpointLocation", checkpoint_url(settings, sink.query))
+    every = {"availableNow": True} if seconds is None else {"processingTime": f"{seconds} seconds"}
+    return writer.trigger(**every).start()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkpoints.generation import check_rebuild
-from checkpoints.manifest import ARCHIVE, OPERATOR, Manifest, read_manifest
+from checkpoints.manifest import ARCHIVE, OPERATOR, Manifest, required_manifest
 from checkpoints.position import Position, position_of_query
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import NEVER, Ordering, Waiting
@@ -227,9 +227,7 @@ def require_manifest(checkpoints: Path) -> Manifest:
     Raises:
         UserError: there are none, or the state must be left to the release that made it.
     """
-    manifest = read_manifest(checkpoints)
-    if manifest is None:
-        raise UserError(f"There are no checkpoints in {checkpoints}: start `rebalance-watch run` first.")
+    manifest = required_manifest(checkpoints)
     check_rebuild(manifest.basis, checkpoints, STATE_VERSION)
     return manifest
 

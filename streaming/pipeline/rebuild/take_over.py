@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from checkpoints.generation import complete_swap, decide_swap
-from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, Swap, read_manifest
+from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, Swap, required_manifest
 from checkpoints.position import position_of_query
 from checkpoints.spark_files import torn_state
 from checkpoints.swap import copy_rows, copy_tree
@@ -151,8 +151,6 @@ def _shifted(blob: bytes, last_seq: dict[GroupKey, int]) -> bytes:
 
 
 def _keep_what_is(before: Path, checkpoints: Path, tables: Place) -> None:
-    manifest = read_manifest(checkpoints)
-    assert manifest is not None
     copy_rows(tables, before / "tables", UNDONE)
     copy_tree(checkpoints / OPERATOR, before / OPERATOR)
-    replace_atomically(before / MANIFEST, msgspec.json.encode(manifest))
+    replace_atomically(before / MANIFEST, msgspec.json.encode(required_manifest(checkpoints)))
