@@ -107,11 +107,6 @@ class Lease(Closable):
             lock.close()
             raise
 
-    @property
-    def is_lost(self) -> bool:
-        """Return whether another run may write now."""
-        return bool(self._lost)
-
     def check(self) -> None:
         """Check that this run still holds the lease; takes time only while the storage does not answer.
 

@@ -66,7 +66,7 @@ def test_a_released_lease_is_taken_at_once(machine, tmp_path):
         machine(name)
         began = time.monotonic()
         with Lease.acquire(tmp_path) as held:
-            assert not held.is_lost
+            assert not held._lost
         assert time.monotonic() - began < lease.EXPIRY_SECONDS
     assert [file.name for file in (tmp_path / "lease").iterdir()] == ["0000000003.json"]
 
@@ -82,7 +82,7 @@ def test_a_run_on_another_machine_is_refused_while_the_first_beats(machine, tmp_
         machine("b")
         with pytest.raises(LeaseHeldError, match="Another run works on"):
             Lease.acquire(tmp_path)
-        assert not run_lease.is_lost
+        assert not run_lease._lost
 
 
 def test_a_standby_waits_while_the_first_beats_and_takes_over_after_it(machine, tmp_path):
@@ -98,7 +98,7 @@ def test_a_standby_waits_while_the_first_beats_and_takes_over_after_it(machine, 
 
     with Lease.acquire(tmp_path, on_wait) as second:
         assert time.monotonic() - began > 1.5 * lease.EXPIRY_SECONDS
-        assert not second.is_lost
+        assert not second._lost
     assert "process" in waits[0]
 
 
@@ -168,7 +168,7 @@ def test_a_run_that_ends_while_its_storage_hangs_leaves_its_lease(machine, tmp_p
     assert not lease._read(tmp_path / "lease", 1).is_released
     go_on()
     run_lease._beats.join(120)
-    assert not run_lease.is_lost
+    assert not run_lease._lost
 
 
 def test_a_run_that_was_stopped_within_a_beat_goes_on(machine, tmp_path, monkeypatch):
@@ -180,7 +180,7 @@ def test_a_run_that_was_stopped_within_a_beat_goes_on(machine, tmp_path, monkeyp
         monkeypatch.setattr(lease, "BEAT_SECONDS", 120.0)
         threading.Timer(0.1, go_on).start()
         run_lease.check()
-        assert not run_lease.is_lost
+        assert not run_lease._lost
 
 
 def test_a_storage_that_cant_be_read_confirms_nothing(tmp_path):
