@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection
 from ipaddress import (
-    AddressValueError,
     IPv4Address,
     IPv4Network,
     IPv6Address,
@@ -98,20 +97,11 @@ def ip_of(host: str) -> Ip:
 
 
 def _is_host(host: str) -> bool:
-    if host.startswith("["):
-        return host.endswith("]") and _is_ip6(host[1:-1])
-    if not _HOST.fullmatch(host):
-        return False
     try:
+        if host.startswith("[") and host.endswith("]"):
+            IPv6Address(host[1:-1])
+            return True
         host.encode("idna")  # as the resolver does: each label has 1 to 63 characters
-    except UnicodeError:
+    except ValueError:  # UnicodeError, too
         return False
-    return True
-
-
-def _is_ip6(host: str) -> bool:
-    try:
-        IPv6Address(host)
-    except AddressValueError:
-        return False
-    return True
+    return _HOST.fullmatch(host) is not None
