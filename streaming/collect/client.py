@@ -125,16 +125,15 @@ class RemotingClient:
 
     def _is_strange(self, key: _Key) -> bool:
         """Return whether a server that is not configured has never said anything: it may be none of RocketMQ."""
-        task, (address, _) = self._connections.get(key), key
-        is_heard = task is not None and task.done() and not _is_lost(task) and task.result().is_heard
-        return self._reach is not None and not self._reach.is_configured(address) and not is_heard
+        connection = self._open(key)
+        is_heard = connection is not None and connection.heard_at is not None
+        return self._reach is not None and not self._reach.is_configured(key[0]) and not is_heard
 
     async def _close_unheard(self, key: _Key, since: float) -> None:
         """Close a connection on which nothing came while a request waited: the other end may be gone, and not know."""
-        task = self._connections.get(key)
-        if task is None or not task.done() or _is_lost(task):
+        if (connection := self._open(key)) is None:
             return
-        heard = task.result().heard_at
+        heard = connection.heard_at
         if heard is None or (heard < since and asyncio.get_running_loop().time() - since >= 0.9 * PROBE_SECONDS):
             await _closed(self._connections.pop(key))
 
@@ -146,7 +145,9 @@ class RemotingClient:
         reach = self._reach
         for key, task in list(self._connections.items()):
             is_kept = key[0] in addresses or (reach is not None and reach.is_configured(key[0]))
-            if not is_kept and not _is_waited_for(task) and self._connections.pop(key, None) is not None:
+            connection = self._open(key)
+            is_kept = is_kept or (connection is not None and connection.is_waited_for)
+            if not is_kept and self._connections.pop(key, None) is not None:
                 await _closed(task)
 
     async def close(self) -> None:
@@ -160,6 +161,10 @@ class RemotingClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _open(self, key: _Key) -> "_Connection | None":
+        task = self._connections.get(key)
+        return task.result() if task is not None and task.done() and not _is_lost(task) else None
 
     async def _connection(self, key: _Key) -> "_Connection":
         """Return the connection to a server; concurrent callers share one attempt."""
@@ -217,11 +222,6 @@ class _Connection:
         """Return whether a request waits for its answer."""
         return bool(self._waiting)
 
-    @property
-    def is_heard(self) -> bool:
-        """Return whether the server has sent anything."""
-        return self.heard_at is not None
-
     @classmethod
     async def open(cls, server: _Server) -> Self:
         try:
@@ -233,7 +233,7 @@ class _Connection:
         except (ssl.SSLError, ConnectionResetError, ConnectionAbortedError) as error:
             if server.security.tls is None:
                 raise _public(server, error) from None
-            raise _not_connected(server.address, server.security, error) from None
+            raise _refused(server, error, is_open=False) from None
         except OSError as error:
             raise _public(server, error) from None
         return cls(server, *opened)
@@ -277,9 +277,7 @@ class _Connection:
                 self.heard_at = loop.time()
                 await self._receive(reader, length)
         except (asyncio.IncompleteReadError, OSError) as error:
-            failure = (
-                _lost(error) if self.is_heard else _not_answered(self._server.address, self._server.security, error)
-            )
+            failure = _refused(self._server, error, is_open=True) if self.heard_at is None else _lost(error)
         except FrameError as error:
             failure = _public(self._server, ConnectionError(f"not RocketMQ's protocol: {error}"))
         finally:
@@ -426,40 +424,23 @@ def _lost(error: asyncio.IncompleteReadError | OSError) -> OSError:
     return ConnectionError("the server closed the connection")
 
 
-def _not_connected(address: str, security: Security, error: OSError) -> RequestRefusedError:
-    """Return why a server that listens ended the connection before it could be used."""
-    server = f"RocketMQ at {address}"
+def _refused(server: _Server, error: Exception, *, is_open: bool) -> RequestRefusedError:
+    """Return why a server that listens ended a connection: in the handshake, or, if it is open, without an answer."""
+    name, certificate, alert = f"RocketMQ at {server.address}", server.security.certificate_file, _alert(error)
     if isinstance(error, ssl.SSLCertVerificationError):
-        where = "collector.name_servers (a broker: in brokerIP1)"
-        return RequestRefusedError(UNREACHABLE, untrusted(server, "rocketmq", where, error))
-    if alert := _alert(error):
-        return RequestRefusedError(
-            UNREACHABLE, refused_certificate(server, "rocketmq", security.certificate_file, alert)
-        )
-    return RequestRefusedError(
-        UNREACHABLE,
-        f"{server} ended the TLS handshake: it is being stopped, or speaks no TLS (set rocketmq.tls to false).",
-    )
-
-
-def _not_answered(
-    address: str, security: Security, error: asyncio.IncompleteReadError | OSError
-) -> RequestRefusedError:
-    """Return why a server closed a connection before its first answer."""
-    server = f"RocketMQ at {address}"
-    if alert := _alert(error):  # by TLS 1.3 a client's certificate is checked after the handshake
-        return RequestRefusedError(
-            UNREACHABLE, refused_certificate(server, "rocketmq", security.certificate_file, alert)
-        )
-    if security.certificate_file:
-        reason = f"does not accept the client certificate {security.certificate_file}"
-    elif security.tls:
-        reason = "asks for a client certificate (set rocketmq.certificate_file and rocketmq.key_file)"
+        sentence = untrusted(name, "rocketmq", "collector.name_servers (a broker: in brokerIP1)", error)
+    elif alert is not None:  # also later: by TLS 1.3 a client's certificate is checked after the handshake
+        sentence = refused_certificate(name, "rocketmq", certificate, alert)
+    elif not is_open:
+        sentence = f"{name} ended the TLS handshake: it is being stopped, or speaks no TLS (set rocketmq.tls to false)."
     else:
         reason = "accepts only TLS (set rocketmq.tls to true)"
-    return RequestRefusedError(
-        UNREACHABLE, f"{server} closed the connection without an answer: it is being stopped, or {reason}."
-    )
+        if certificate:
+            reason = f"does not accept the client certificate {certificate}"
+        elif server.security.tls:
+            reason = "asks for a client certificate (set rocketmq.certificate_file and rocketmq.key_file)"
+        sentence = f"{name} closed the connection without an answer: it is being stopped, or {reason}."
+    return RequestRefusedError(UNREACHABLE, sentence)
 
 
 def _alert(error: Exception) -> str | None:
@@ -469,7 +450,3 @@ def _alert(error: Exception) -> str | None:
 
 def _is_lost(task: asyncio.Task[_Connection]) -> bool:
     return task.cancelled() or task.exception() is not None or task.result().failure is not None
-
-
-def _is_waited_for(task: asyncio.Task[_Connection]) -> bool:
-    return task.done() and not _is_lost(task) and task.result().is_waited_for

@@ -8,7 +8,8 @@ itself does (runtime/pprof, debug=2): a line with number and state, and two for 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import groupby, islice
 from typing import TypeAlias
 
 from rebalance_model.entities import MessageQueue
@@ -88,26 +89,9 @@ def is_whole_dump(dump: str) -> bool:
 
 def listener_stacks(dump: str) -> list[ThreadStack]:
     """Return the threads that consume, in time that is linear in the text: it may come from anybody."""
-    lines = dump[:STACK_CHARACTERS].splitlines()
-    stacks: list[ThreadStack] = []
-    for begin, end in _blocks(lines):
-        stack = _stack(lines[begin], lines[begin + 1 : end])
-        if stack is not None:
-            stacks.append(stack)
-        if len(stacks) == STACK_THREADS:
-            break
-    return stacks
-
-
-def _blocks(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield where each run of lines that are not empty begins and ends."""
-    begin = 0
-    for place, line in enumerate((*lines, "")):
-        if line:
-            continue
-        if begin < place:
-            yield begin, place
-        begin = place + 1
+    parts = groupby(dump[:STACK_CHARACTERS].splitlines(), key=bool)  # empty lines, and those between them
+    threads = (_stack(first, lines) for has_text, (first, *lines) in parts if has_text)
+    return list(islice((stack for stack in threads if stack is not None), STACK_THREADS))
 
 
 def _stack(first: str, lines: list[str]) -> ThreadStack | None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from math import inf
 from typing import Literal
 
 import msgspec
@@ -245,11 +246,8 @@ def _pairs(
 
 
 def _overlap(first: IncidentPeriod, other: IncidentPeriod) -> bool:
-    return _begins_within(first, other) or _begins_within(other, first)
-
-
-def _begins_within(first: IncidentPeriod, other: IncidentPeriod) -> bool:
-    return other.opened_at <= first.opened_at and (other.resolved_at is None or first.opened_at <= other.resolved_at)
+    ends = (inf if one.resolved_at is None else one.resolved_at for one in (first, other))
+    return max(first.opened_at, other.opened_at) <= min(ends)
 
 
 def _change(was: IncidentPeriod | None, would_be: IncidentPeriod | None) -> Change:

@@ -189,11 +189,7 @@ class _Rewriter:
         self._folder.fetch(bare)
         statistics = [stats_of(self._database, self._table, self._folder.path / unquote(file.path)) for file in bare]
         # A file that has no rows is not added in every round.
-        added = [
-            self._add(file, stats, data_change=False)
-            for file, stats in zip(bare, statistics, strict=True)
-            if stats["numRecords"]
-        ]
+        added = [self._add(file, stats) for file, stats in zip(bare, statistics, strict=True) if stats["numRecords"]]
         if added:
             self._commit(bare, added, f"added the statistics of {_files(added)}; no row changed")
 
@@ -238,10 +234,8 @@ class _Rewriter:
             if self._dry_run:
                 return
             parts = [self._write(files, left, kept), self._write(files, gone, dropped)]
-            added = [self._add(file, stats, data_change=False) for file, stats in parts]
-            self._replace(
-                files, added, f"split {_files(files)} before rows are dropped; no row changed", data_change=False
-            )
+            added = [self._add(file, stats) for file, stats in parts]
+            self._replace(files, added, f"split {_files(files)} before rows are dropped; no row changed")
             files = [parts[1][0]]
         self._remove(files, described(dropped, since), since)
 
@@ -270,7 +264,7 @@ class _Rewriter:
         self._folder.fetch(files)
         made, stats = self._write(files, rows, count)
         what = f"merged {_files(files)} into 1 with {count:,} rows; no row changed"
-        self._replace(files, [self._add(made, stats, data_change=False)], what, data_change=False)
+        self._replace(files, [self._add(made, stats)], what)
 
     def _write(self, files: Sequence[File], rows: str, count: int) -> tuple[File, dict[str, Any]]:
         """Write a file with rows of files of one partition; return it with its statistics. No commit adds it yet."""
@@ -295,18 +289,17 @@ class _Rewriter:
         sync(path, path.parent, path.parent.parent)
         return File(relative.as_posix(), path.stat().st_size, count, 0, 0, partition, now_ms()), stats
 
-    def _add(self, file: File, stats: dict[str, Any], *, data_change: bool) -> AddAction:
-        return AddAction(file.path, file.size, self._values(file), file.written, data_change, json.dumps(stats))
+    def _add(self, file: File, stats: dict[str, Any]) -> AddAction:
+        """Return what adds a file whose rows are not new."""
+        return AddAction(file.path, file.size, self._values(file), file.written, False, json.dumps(stats))  # noqa: FBT003  delta-rs's order
 
     def _values(self, file: File) -> dict[str, str | None]:
         return dict(zip(PARTITIONED_BY.get(self._table, ()), file.partition, strict=True))
 
-    def _replace(
-        self, files: Sequence[File], added: Sequence[AddAction], what: str, *, data_change: bool = True
-    ) -> None:
-        if self._dry_run or not files:
-            return
-        self._commit(files, [*added, *self._removed(files, data_change=data_change)], what)
+    def _replace(self, files: Sequence[File], added: Sequence[AddAction], what: str) -> None:
+        """Commit the removal of files and the addition of others with the same rows."""
+        if not self._dry_run and files:
+            self._commit(files, [*added, *self._removed(files, data_change=False)], what)
 
     def _removed(self, files: Sequence[File], *, data_change: bool) -> list[RemoveAction]:
         return [RemoveAction(file.path, data_change, now_ms(), file.size, self._values(file)) for file in files]
