@@ -199,7 +199,8 @@ def _acquire(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | N
         if (newest, holder) != seen:
             seen, since = (newest, holder), time.monotonic()
             first = first or seen
-        if holder is None or _is_free(holder, own.place) or time.monotonic() - since > EXPIRY_SECONDS:
+        has_expired = time.monotonic() - since > EXPIRY_SECONDS
+        if holder is None or holder.is_released or holder.place == own.place or has_expired:
             if _create(folder, newest + 1, own):
                 return newest + 1, own
             continue
@@ -211,10 +212,6 @@ def _acquire(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | N
             said = True
             _LOG.info(f"waiting {EXPIRY_SECONDS:.0f} s: the last run ({holder.holder}) has not released its lease")
         time.sleep(_LOOK_SECONDS)
-
-
-def _is_free(lease: _Lease, place: str) -> bool:
-    return lease.is_released or lease.place == place
 
 
 def _create(folder: Path, epoch: int, lease: _Lease) -> bool:

@@ -79,14 +79,10 @@ def column_of(values: pa.Array | Sequence[object], type_: pa.DataType) -> pa.Arr
 
 def in_epoch_ms(rows: Rows) -> Rows:
     """Return rows with epoch milliseconds (int64) for timestamps, inside lists and structs too."""
-    if not any(_has_times(field.type) for field in rows.schema):
+    if _schema_with_times(rows.schema, pa.null()) == rows.schema:
         return rows
     in_ms, as_int = (_schema_with_times(rows.schema, leaf) for leaf in (_IN_MS, pa.int64()))
     return rows.cast(in_ms, safe=False).cast(as_int)
-
-
-def _has_times(type_: pa.DataType) -> bool:
-    return bool(_with_times(type_, pa.null()) != type_)
 
 
 def _schema_with_times(schema: pa.Schema, leaf: pa.DataType) -> pa.Schema:

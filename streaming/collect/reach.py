@@ -120,11 +120,9 @@ class AllowedServers:
     async def _allows(self, host: str, ip: str) -> bool:
         address = ip_of(ip)
         if self._networks or self._hosts:
-            return any(address in network for network in self._networks) or self._allows_host(host)
+            is_named = any(fnmatchcase(host.lower(), pattern) for pattern in self._hosts)
+            return is_named or any(address in network for network in self._networks)
         return not is_local(address) or await self._is_beside_a_name_server()
-
-    def _allows_host(self, host: str) -> bool:
-        return any(fnmatchcase(host.lower(), pattern) for pattern in self._hosts)
 
     async def _resolved(self, host: str) -> list[str]:
         try:

@@ -259,14 +259,10 @@ def failure_of(connection: KafkaConnection, error: KafkaError, group: str = "") 
     """Return what to do about a failure of a client of Kafka, which is a member of a consumer group or of none."""
     if isinstance(error, GroupAuthorizationFailedError):
         return _forbidden(connection, group, ACLOperation.READ, "group")
+    why = "" if isinstance(error, KafkaTimeoutError | KafkaConnectionError) else f" ({error})"  # they say no more
     return _refusal(connection, error) or UnavailableError(
-        f"Kafka at {connection.servers} does not answer{_why(error)}: start it, or correct source.bootstrap_servers."
+        f"Kafka at {connection.servers} does not answer{why}: start it, or correct source.bootstrap_servers."
     )
-
-
-def _why(error: KafkaError) -> str:
-    """Return the reason in parentheses, unless it says no more than that there was no answer."""
-    return "" if isinstance(error, KafkaTimeoutError | KafkaConnectionError) else f" ({error})"
 
 
 def _refusal(connection: KafkaConnection, error: BaseException) -> UserError | None:

@@ -165,7 +165,7 @@ def java_properties(kafka: Kafka) -> JavaProperties:
     if kafka.uses_sasl:
         plain |= {"sasl.mechanism": str(kafka.sasl_mechanism)} | _java_sasl(kafka)
         secret["sasl.jaas.config"] = _jaas(kafka)
-    return JavaProperties(plain, secret | {name: _java_value(value) for name, value in kafka.java.items()})
+    return JavaProperties(plain, secret | {name: java_value(value) for name, value in kafka.java.items()})
 
 
 def _check_names(properties: Mapping[str, Any]) -> None:
@@ -243,7 +243,8 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _java_value(value: object) -> str:
+def java_value(value: object) -> str:
+    """Return the value of a setting as Java's properties have it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

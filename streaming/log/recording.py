@@ -149,23 +149,13 @@ class Recorder(Closable):
             self._temporary.unlink()
 
 
-def recorded_rows(path: Path, partitions: int) -> Iterator[list[KeyedRow]]:
-    """Yield the rows of each line of a recording.
+def replayed_rows(path: Path, partitions: int) -> Iterator[list[KeyedRow]]:
+    """Yield the rows of each line of a recording, and of the missing last ticks (`ended`).
 
     Only a line feed ends a line; a line that is not an event is included (see `rows_of_line`).
 
     Raises:
         UserError: the file does not exist, or is compressed and torn.
-    """
-    for line in _lines(path):
-        yield rows_of_line(line, partitions)
-
-
-def replayed_rows(path: Path, partitions: int) -> Iterator[list[KeyedRow]]:
-    """Yield the rows of each line of a recording, and of the missing last ticks (`ended`).
-
-    Raises:
-        UserError: see `recorded_rows`.
     """
     for line in ended(_lines(path)):
         yield rows_of_line(line, partitions)

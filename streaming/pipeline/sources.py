@@ -46,7 +46,8 @@ def kafka_options(kafka: Kafka) -> dict[str, str]:
         UserError: the settings do not fit together, or a file can't be read.
     """
     properties = java_properties(kafka)
-    plain, secret = _visible_options(properties), _hidden(properties)
+    secret = _hidden(properties)
+    plain = properties.plain | {name: value for name, value in properties.secret.items() if name not in secret}
     if secret:
         others = plain.get(_PROVIDERS, "")
         plain |= {
@@ -73,10 +74,6 @@ def java_options(kafka: Kafka) -> list[str]:
 
 def _hidden(properties: JavaProperties) -> dict[str, str]:
     return {name: value for name, value in properties.secret.items() if not _is_reference(name, value)}
-
-
-def _visible_options(properties: JavaProperties) -> dict[str, str]:
-    return properties.plain | {name: value for name, value in properties.secret.items() if _is_reference(name, value)}
 
 
 def _is_reference(name: str, value: str) -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import streaming
 from streaming.base import jars
 from streaming.base.settings import Settings, conf_file
+from streaming.log.kafka_properties import java_value
 from streaming.pipeline import environment, jvm_jar
 from streaming.pipeline.hadoop import s3a_keys, s3a_properties, scratch_folder, uses_s3a
 from streaming.pipeline.sources import java_options, kafka_environment
@@ -60,7 +61,7 @@ def spark_properties(settings: Settings, logs: Path) -> SparkProperties:
             do not fit together.
     """
     needed = _needed(settings, logs)
-    given = {name: _written(value) for name, value in settings.spark.items()}
+    given = {name: java_value(value) for name, value in settings.spark.items()}
     for name in given.keys() & needed.keys() & _JOINED.keys():
         given[name] = f"{needed[name]}{_JOINED[name]}{given[name]}"
     shown = {name: value for name, value in needed.items() if name not in given}
@@ -211,10 +212,6 @@ def _executor_secrets(settings: Settings) -> dict[str, str]:
     if settings.job.is_local or settings.job.master.startswith("k8s:") or settings.source.kind != "kafka":
         return {}
     return {f"{_EXECUTOR_VARIABLE}{name}": value for name, value in kafka_environment(settings.kafka).items()}
-
-
-def _written(value: str | float | bool) -> str:  # noqa: FBT001  a setting's value
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _escaped(text: str, special: str) -> str:

@@ -37,13 +37,13 @@ class File(NamedTuple):
     path: str
     """The path in the log: relative to the table, and URL-encoded."""
     size: int
-    rows: int
+    rows: int = 0
     """0 if the log has no statistics."""
-    begins: int
+    begins: int = 0
     """The earliest ``time`` of its rows; 0 if the table has no such column, or the log no statistics."""
-    ends: int
+    ends: int = 0
     """The latest ``time`` of its rows; 0 as for `begins`."""
-    partition: tuple[str, ...]
+    partition: tuple[str, ...] = ()
     """The values of the table's partition columns."""
     written: int = 0
     """When it was written, epoch milliseconds."""

@@ -69,7 +69,8 @@ def keyword_hint(query: str, reserved: Iterable[str]) -> str:
     bare = [name for name in sorted(names) if re.search(_bare(name), text, re.IGNORECASE)]
     if not bare:
         return ""
-    alias = next((found["alias"] for found in _ALIAS.finditer(text) if _is_alias(found["alias"])), None)
+    words = (found["alias"] for found in _ALIAS.finditer(text))
+    alias = next((word for word in words if word is not None and word.lower() not in _AFTER_RELATION), None)
     written = f'{alias}."{bare[0]}"' if alias else f'"{bare[0]}"'
     return " ({})".format(gettext("{name} is a keyword of SQL: write {written}", name=bare[0], written=written))
 
@@ -77,10 +78,6 @@ def keyword_hint(query: str, reserved: Iterable[str]) -> str:
 def _bare(name: str) -> str:
     """Return the pattern of a name as a word of its own, and not as the keyword that it is in ``GROUP BY``."""
     return rf'(?<![\w."]){name}(?!\w|"|\s+by\b|\s+\d|\s+all\b)'
-
-
-def _is_alias(word: str | None) -> bool:
-    return word is not None and word.lower() not in _AFTER_RELATION
 
 
 def meant(error: str, query: str, columns_of: Callable[[str], Iterable[str]]) -> str:

@@ -80,7 +80,7 @@ class UnnestDialect(NamedTuple):
 
     def view(self) -> str:
         """Return the SELECT of `VIEW`."""
-        return _union(self, LEVELS)
+        return "\nUNION ALL\n".join(_unnested(table, level, self, _EACH) for table, level in LEVELS.items())
 
     def seen(self, seen: Seen) -> str:
         """Return the SELECT of one of `SEEN`, with the parameter ``instant``.
@@ -151,10 +151,6 @@ def in_duckdb(table: str, rows: str, names: Collection[str], topics: str = "") -
         return _unnested(rows, LEVELS[table], IN_DUCKDB, columns)
     places = f"list_filter(range(1, len(r.topic) + 1), lambda place: r.topic[place] IN ({topics}))"
     return _unnested(f"(SELECT r.*, {places} AS places FROM {rows} r)", LEVELS[table], _IN_DUCKDB_PLACES, columns)  # noqa: S608  parts of ours
-
-
-def _union(words: UnnestDialect, levels: dict[str, int]) -> str:
-    return "\nUNION ALL\n".join(_unnested(table, level, words, _EACH) for table, level in levels.items())
 
 
 def _unnested(

@@ -11,10 +11,10 @@ from pathlib import Path
 from rebalance_model.observe.effects import AnyRow
 from streaming.base.settings import Settings, load_policy, load_settings
 from streaming.log.files import FilePublisher
-from streaming.log.recording import recorded_rows
 from streaming.pipeline.job import run_available_now
 from tests.audit.telemetry import lines
 from tests.support.plain import effects, rows_of
+from tests.support.recordings import recorded_rows
 from tests.support.tables import append, make_tables
 
 

@@ -28,11 +28,11 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.events.decoding import decode
 from streaming.log.files import files_of
-from streaming.log.recording import recorded_rows
 from tests.live.commands import said
 from tests.live.lab_kafka import values_of
 from tests.support.folding import folded
 from tests.support.kafka_records import kafka_records
+from tests.support.recordings import recorded_rows
 
 pytestmark = pytest.mark.live
 PARTITIONS = 8

@@ -20,11 +20,10 @@ from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from streaming.base.settings import load_settings
 from streaming.lab.lab import Lab
-from streaming.log.recording import recorded_rows
 from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
 from tests.support.folding import folded
-from tests.support.recordings import unpacked
+from tests.support.recordings import recorded_rows, unpacked
 
 RECORDING = Path(__file__).with_name("replicas.tar.xz")
 ORDERED, CONCURRENT = "orders-group", "audit-group"

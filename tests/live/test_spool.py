@@ -14,10 +14,10 @@ import pytest
 
 from streaming.log.files import files_of
 from streaming.log.kafka import create_topic
-from streaming.log.recording import recorded_rows
 from tests.live.commands import Kafka, said
 from tests.live.lab_kafka import values_of
 from tests.support.kafka_records import kafka_records
+from tests.support.recordings import recorded_rows
 from tests.support.spool_writer import SpoolWriter, check_delivery
 from tests.support.waiting import until
 

@@ -5,8 +5,9 @@ import pytest
 
 from rebalance_model.observe.events import ConsumeStats, Tick
 from streaming.base.errors import UserError
-from streaming.log.recording import Recorder, ended, recorded_rows, replayed_rows
+from streaming.log.recording import Recorder, ended, replayed_rows
 from streaming.log.rows import encode, rows_of
+from tests.support.recordings import recorded_rows
 
 TICK = Tick(time=5, cluster="C", source="poll", source_id="p@1", seq=1)
 END = Tick(time=6, cluster="C", source="poll", source_id="p@1", seq=2, end=True)

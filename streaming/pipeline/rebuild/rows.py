@@ -129,7 +129,7 @@ def without_dropped(before: Path, tables: Place) -> Path:
 
 
 def _files(folder: Path) -> list[File]:
-    return [File(quote(path.name), path.stat().st_size, 0, 0, 0, ()) for path in sorted(folder.glob("*.parquet"))]
+    return [File(quote(path.name), path.stat().st_size) for path in sorted(folder.glob("*.parquet"))]
 
 
 def _open(rows: pa.Table) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ from streaming.base.files import FileLock, is_locked
 from streaming.base.place import Place
 from streaming.tables.append import append
 from streaming.tables.delta import delta_at, readable
+from streaming.tables.files import File
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK
 
@@ -40,11 +41,6 @@ class FollowedCommit(NamedTuple):
     """By the writer's clock, in epoch milliseconds."""
     rows: pa.Table
     """The rows, with the requested columns."""
-
-
-class _File(NamedTuple):
-    path: str
-    size: int
 
 
 class LostError(Exception):
@@ -159,7 +155,7 @@ class Follower:
             raise LostError(f"a file of {self._table.name}") from None
 
     def _appended(self, added: Sequence[dict[str, Any]]) -> pa.Table:
-        self._folder.fetch([_File(add["path"], add["size"]) for add in added])
+        self._folder.fetch([File(add["path"], add["size"]) for add in added])
         return pa.concat_tables([self._read(unquote(add["path"])) for add in added], promote_options="default")
 
     def _read(self, path: str) -> pa.Table:

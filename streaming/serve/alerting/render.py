@@ -138,7 +138,8 @@ class Texts:
         self._address = address
         self._reach = reach
         self._language_of = language_of
-        ours = DictLoader({name: _built_in(name) for name in NAMES})
+        folder_of_ours = resources.files(__package__) / "templates"
+        ours = DictLoader({name: (folder_of_ours / f"{name}.txt").read_text("utf-8") for name in NAMES})
         self._ours = sandbox(ChoiceLoader([ours]))
         self._theirs = self._ours
         if folder:
@@ -255,10 +256,6 @@ def _some(groups: Counter[str]) -> str:
     named = ", ".join(group for group, _ in groups.most_common(_GROUPS_NAMED))
     more = len(groups) - _GROUPS_NAMED
     return gettext("{names} and {n} more", names=named, n=more) if more > 0 else named
-
-
-def _built_in(name: str) -> str:
-    return resources.files(__package__).joinpath("templates", f"{name}.txt").read_text("utf-8")
 
 
 def _read(path: Path) -> str:

@@ -23,6 +23,7 @@ def telemetry_families(snapshot: Snapshot) -> Iterator[Metric]:
     """Yield the last event of each source, rejected rows and results of the quality checks."""
     labels = ("cluster", "kind", "source")  # Prometheus itself has an instance
     sources, judged = sorted((snapshot.sources or {}).items()), snapshot.judged or ()
+    checked = {one.suite: one.checked_at for one in _in_order(judged) if one.checked_at is not None}
     yield family(
         "rebalance_watch_telemetry_timestamp_seconds",
         "Time of the last event of a source by its own clock; time() minus this is its age.",
@@ -52,7 +53,7 @@ def telemetry_families(snapshot: Snapshot) -> Iterator[Metric]:
         "rebalance_watch_quality_check_timestamp_seconds",
         "Time at which the tables were last checked by a suite; no series for batches of the archive.",
         ("suite",),
-        (((suite,), time / 1000) for suite, time in _checked(judged).items()),
+        (((suite,), time / 1000) for suite, time in checked.items()),
     )
 
 
@@ -67,10 +68,6 @@ def _success(judged: Iterable[QualityCheck]) -> dict[tuple[str, str, str], bool]
         check = (result.suite, result.expectation, result.column or "")
         passed[check] = result.success and passed.get(check, True)
     return passed
-
-
-def _checked(judged: Iterable[QualityCheck]) -> dict[str, int]:
-    return {one.suite: one.checked_at for one in _in_order(judged) if one.checked_at is not None}
 
 
 class Size(NamedTuple):

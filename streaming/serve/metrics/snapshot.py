@@ -228,13 +228,9 @@ def _limited(snapshot: Snapshot, groups: list[GroupSample]) -> Snapshot:
         dead_letters=of_kept(snapshot.dead_letters),
         rebalances=of_kept(snapshot.rebalances),
         incidents=snapshot.incidents
-        and [incident for incident in snapshot.incidents if not incident.group or _group_of(incident) in names],
+        and [one for one in snapshot.incidents if not one.group or (one.cluster, one.group) in names],
         groups_left_out=len(groups) - len(most_needed),
     )
-
-
-def _group_of(incident: Incident) -> tuple[str, str]:
-    return incident.cluster, incident.group
 
 
 def _groups(model: ReadModel, now: int) -> list[GroupSample]:

@@ -17,7 +17,6 @@ import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events.decoding import decode
-from streaming.log.recording import recorded_rows
 from tests.instruments.faults.case import BOTH, BROKER, HOOK, SOURCES
 from tests.instruments.faults.cases import REREADS
 from tests.instruments.faults.mqadmin_loop import Answer
@@ -26,6 +25,7 @@ from tests.instruments.faults.stories import STORIES
 from tests.instruments.figures import PROOFS, commit
 from tests.support.field import concluded_of
 from tests.support.folding import folded
+from tests.support.recordings import recorded_rows
 
 PAGE = Path(__file__).parents[2] / "FAULTS.md"
 BEGIN, END = "<!-- faults: python -m tests.instruments.faults.verdict --write -->", "<!-- /faults -->"

@@ -17,11 +17,11 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from streaming.collect.client import RpcFailedError
-from streaming.log.recording import recorded_rows
 from tests.instruments.faults.mqadmin import ConsumerStatus
 from tests.live.commands import Command
 from tests.support import hooked
 from tests.support.folding import folded
+from tests.support.recordings import recorded_rows
 
 pytestmark = pytest.mark.live
 LOCK_EXPIRED, STUCK = "LOCK_EXPIRED", "ORDERED_QUEUE_STUCK"

@@ -16,11 +16,11 @@ from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.lab.demo import CAPTURE
-from streaming.log.recording import recorded_rows
 from streaming.log.rows import encode, rows_of
 from streaming.pipeline.archive_rows import LogRow
 from streaming.pipeline.rebuild.rows import REBUILT
 from tests.support.plain import as_json
+from tests.support.recordings import recorded_rows
 from tests.support.tables import archive
 
 PARTITIONS = 2

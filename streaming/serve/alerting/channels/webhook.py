@@ -8,6 +8,7 @@ import base64
 import hmac
 import json
 from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,10 +82,6 @@ def _lark_signature(secret: str, now: int) -> Signature:
     return Signature(fields={"timestamp": seconds, "sign": base64.b64encode(sign).decode()})
 
 
-def _slack_text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 _LARK = Service(
     lambda text: {"msg_type": "text", "content": {"text": text}},
     18_000,
@@ -108,7 +105,7 @@ SERVICES: Mapping[str, Service] = {
     ),
     "lark": _LARK,
     "feishu": _LARK,
-    "slack": Service(lambda text: {"text": _slack_text(text), "mrkdwn": False}, 30_000),
+    "slack": Service(lambda text: {"text": escape(text, quote=False), "mrkdwn": False}, 30_000),
 }
 """Services by the name of the setting."""
 
