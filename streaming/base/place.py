@@ -26,7 +26,6 @@ class ObjectPlace:
     options: Mapping[str, str] = field(repr=False, compare=False)
     """Options of delta-rs's client; they may be secret."""
     root: Path
-    """The runtime root."""
     cache_bytes: int
     """The limit of the copies of files, see `streaming.tables.folder`."""
 

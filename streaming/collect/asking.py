@@ -25,9 +25,7 @@ class Asker:
 
     clock: SourceClock
     events: PolledEvents
-    """Count what failed."""
     warnings: RoundWarnings
-    """Print why."""
     heard: Callable[[Place], None]
     """Called with a broker that has answered anything."""
 

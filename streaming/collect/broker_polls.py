@@ -83,7 +83,6 @@ def is_system_group(name: str) -> bool:
 
 
 AskGroup: TypeAlias = Callable[[Round, PolledGroup, ListedBroker, Wait], Awaitable[None]]
-"""Asks a broker about a group."""
 
 
 def with_backlog(status: PolledAnswer, backlog: Backlog | None) -> PolledAnswer:

@@ -41,7 +41,6 @@ _Key: TypeAlias = tuple[str, bool]
 """A connection: the address of its server, and whether it is that for answers of the server's clients."""
 T = TypeVar("T")
 Read = Callable[[bytes], Awaitable[T]]
-"""Reads the body of an answer."""
 
 
 class RpcFailedError(Exception):
@@ -183,7 +182,6 @@ class _Server(NamedTuple):
     security: Security
     reach: AllowedServers | None
     memory: FrameMemory
-    """Memory for large frames."""
 
 
 class _HiddenError(ConnectionError):

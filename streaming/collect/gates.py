@@ -32,7 +32,6 @@ class FairGate:
         """When each turn began, by the loop's clock, if turns may be late; in this order."""
         self._timer: asyncio.TimerHandle | None = None
         self.in_use = 0
-        """Turns in use."""
         self._held: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[tuple[Turn, asyncio.Future[None]]]] = OrderedDict()
         """By subject, in the order of their turns."""

@@ -207,7 +207,6 @@ class KnownGroups:
         self._waiting: dict[Place, dict[str, int]] = {}
         """By broker and group, since how many turns of groups it waits for its own."""
         self._turns = 0
-        """The number of turns."""
         self._with_members: dict[Place, set[str]] = {}
         """By broker, the groups that had members there when they were last asked about."""
         self._asked: dict[Place, set[str]] = {}

@@ -33,7 +33,6 @@ _SUBSCRIPTION = Names(
     }
 )
 MQ_ORDER = attrgetter("topic", "broker", "queue_id")
-"""The order of queues in an event."""
 PLACE_CHARACTERS = 100
 """Length of the text that names a row that can't be read."""
 

@@ -74,7 +74,6 @@ class Runtime(Section):
 
     root: Path
     jars: Path
-    """The folder of the jars."""
 
     @field_validator("root")
     @classmethod

@@ -137,7 +137,6 @@ JOB_SILENT, SOURCE_SILENT, QUALITY_CHECK_FAILED = "JOB_SILENT", "SOURCE_SILENT",
 OWN_CODES = (JOB_SILENT, SOURCE_SILENT, QUALITY_CHECK_FAILED)
 """The codes of what rebalance-watch reports about itself, which are not rules of the core."""
 CODES = (*sorted(RULE_CODES), *OWN_CODES)
-"""All codes that alerts may have."""
 
 
 def _span(value: object) -> int:

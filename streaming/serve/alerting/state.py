@@ -138,7 +138,6 @@ class ChannelQueue:
 
     waiting: dict[str, WaitingAlert] = field(default_factory=dict)
     packed: list[Packed] = field(default_factory=list)
-    """The next messages."""
     failures: int = 0
     """The number of consecutive failures of the next message."""
     refusals: int = 0
