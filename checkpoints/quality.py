@@ -15,7 +15,6 @@ that the suite no longer has does not count.
 """
 
 import math
-import time
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -28,6 +27,7 @@ from schemas.arrow import in_epoch_ms
 from schemas.rows import QualityResult
 from streaming.base.errors import UserError
 from streaming.base.place import Place
+from streaming.base.process import Pace
 from streaming.tables.delta import answered, delta_at
 
 _LOOK_SECONDS = 60.0
@@ -42,7 +42,7 @@ class QualityStop:
         self._place = tables / "quality_results"
         self._table = delta_at(self._place)
         self._version = -1
-        self._look_at = 0.0
+        self._pace = Pace(_LOOK_SECONDS)
 
     def check(self) -> None:
         """Look whether there are new results, once a minute at most.
@@ -50,9 +50,8 @@ class QualityStop:
         Raises:
             UserError: a check that stops the job failed when it was last made; or the object store does not answer.
         """
-        if time.monotonic() < self._look_at:
+        if not self._pace.is_due():
             return
-        self._look_at = time.monotonic() + _LOOK_SECONDS
         results = self._new_results()
         newest: dict[str, int] = {}
         for row in results:

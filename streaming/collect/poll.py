@@ -52,37 +52,6 @@ from streaming.collect.proxies import Proxies
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners
 
-
-async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: int) -> None:
-    """Request the groups of every broker, until one accepts the client; a slow one is not waited for long.
-
-    Raises:
-        RefusedError: every broker refuses the client.
-    """
-    gate, accepted = asyncio.Semaphore(parallelism), asyncio.Event()
-
-    async def refusal(broker: ListedBroker) -> RequestRefusedError | None:
-        async with gate:
-            try:
-                await rpc.groups(broker, CONNECT_SECONDS)
-            except RequestRefusedError as error:
-                return error
-            except RpcFailedError:
-                return None  # the rounds report it
-        accepted.set()
-        return None
-
-    asking = asyncio.gather(*map(refusal, brokers))
-    ends: list[asyncio.Future[Any]] = [asking, asyncio.create_task(accepted.wait())]
-    done, late = await asyncio.wait(ends, timeout=2 * CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-    for task in late:
-        task.cancel()
-    await asyncio.gather(*late, return_exceptions=True)  # asyncio logs an end of theirs that nobody takes
-    refusals = [error for error in asking.result() if error is not None] if asking in done else []
-    if refusals and len(refusals) == len(brokers):
-        raise refusals[0]
-
-
 log = structlog.get_logger()
 
 
@@ -149,8 +118,33 @@ class Poller:
             self._warnings.warn("the name server lists too many brokers: some are not polled", limit=self._brokers_max)
 
     async def check_access(self) -> None:
-        """Check that at least one of the brokers found so far accepts the client; see `check_access`."""
-        await check_access(self._brokers.in_use(), self._rpc, self._settings.parallelism)
+        """Request the groups of every broker, until one accepts the client; a slow one is not waited for long.
+
+        Raises:
+            RefusedError: every broker refuses the client.
+        """
+        brokers, gate, accepted = self._brokers.in_use(), asyncio.Semaphore(self._settings.parallelism), asyncio.Event()
+
+        async def refusal(broker: ListedBroker) -> RequestRefusedError | None:
+            async with gate:
+                try:
+                    await self._rpc.groups(broker, CONNECT_SECONDS)
+                except RequestRefusedError as error:
+                    return error
+                except RpcFailedError:
+                    return None  # the rounds report it
+            accepted.set()
+            return None
+
+        asking = asyncio.gather(*map(refusal, brokers))
+        ends: list[asyncio.Future[Any]] = [asking, asyncio.create_task(accepted.wait())]
+        done, late = await asyncio.wait(ends, timeout=2 * CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)  # asyncio logs an end of theirs that nobody takes
+        refusals = [error for error in asking.result() if error is not None] if asking in done else []
+        if refusals and len(refusals) == len(brokers):
+            raise refusals[0]
 
     async def round(self, share: Share = everything) -> Summary:
         """Poll all brokers, for the groups of a share; return when all have answered or the deadline has passed."""

@@ -168,11 +168,6 @@ def ids_of(connection: KafkaConnection, topic: str) -> tuple[str, str] | None:
     return (cluster or "", described.get("topic_id") or "") if described["partitions"] else None
 
 
-def has_rows(connection: KafkaConnection, topic: str) -> bool:
-    """Return whether a row was ever written to a topic; see `offsets_of`."""
-    return any(end for _, end in offsets_of(connection, topic).values())
-
-
 def offsets_of(connection: KafkaConnection, topic: str) -> dict[int, tuple[int, int]]:
     """Return the first offset of each partition that is still there, and the one after the last.
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from streaming.base.settings import Settings
 from streaming.log.files import FilePublisher, files_of
-from streaming.log.kafka import KafkaPublisher, has_rows
+from streaming.log.kafka import KafkaPublisher, offsets_of
 from streaming.log.kafka_properties import connection_of
 from streaming.log.rows import Publisher
 
@@ -31,5 +31,5 @@ def has_telemetry(settings: Settings) -> bool:
     """
     source = settings.source
     if source.kind == "kafka":
-        return has_rows(connection_of(settings), source.topic)
+        return any(end for _, end in offsets_of(connection_of(settings), source.topic).values())
     return any(files_of(settings.log_path, partition) for partition in range(source.partitions))

@@ -6,14 +6,14 @@ The operator's results and the archive are independent: each has its checkpoint,
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import Self
 
 from py4j.protocol import Py4JJavaError
@@ -77,49 +77,37 @@ class JobListener:
 _SILENT = JobListener()
 
 
+@dataclass(eq=False)
 class Running:
     """The queries of the running job; see `running`."""
 
-    def __init__(
-        self,
-        starts: Sequence[Callable[[], StreamingQuery]],
-        logs: Path,
-        is_interrupted: Callable[[], bool] = lambda: False,
-        listener: JobListener = _SILENT,
-        *,
-        checks: Sequence[Callable[[], None]] = (),
-        confirm: Callable[[], bool] = lambda: False,
-        explain: Callable[[], None] = lambda: None,
-        times: Mapping[str, BatchTimes] = MappingProxyType({}),
-    ) -> None:
-        self._starts = starts
-        self._logs = logs
-        self._listener = listener
-        self._checks = checks
-        """Each raises an error when the job must end."""
-        self._confirm = confirm
-        """True if it is certain, at this moment, that no other run may write; raises an error if one may."""
-        self._explain = explain
-        """Raises an error that says more about the failure of a query than the query itself."""
-        self._times = times
-        """When the parts of the batches ran, by query."""
-        self._is_interrupted = is_interrupted
-        """True if the queries must end and start again, because a rebuild waits to be swapped in."""
-        self._stopping = threading.Event()
-        self.was_interrupted = False
-        """True if `batches` ended for the swap of a rebuild, which may be withdrawn while the queries end."""
-        self._starts_in_row = [1] * len(starts)
-        """The number of starts of each query since its last batch; 1 after a batch, so that the next start is at
-        once."""
-        self._start_at: list[float | None] = [None] * len(starts)
-        """When a query that has failed is started again, by the monotonic clock; None: it has not failed."""
-        self._queries: list[StreamingQuery] = []
-        self._newest: dict[str, tuple[int, str]] = {}
-        """Batch id and time of the newest progress of each query that was looked at."""
+    starts: Sequence[Callable[[], StreamingQuery]]
+    logs: Path
+    is_interrupted: Callable[[], bool] = lambda: False
+    """True if the queries must end and start again, because a rebuild waits to be swapped in."""
+    listener: JobListener = _SILENT
+    checks: Sequence[Callable[[], None]] = ()
+    """Each raises an error when the job must end."""
+    confirm: Callable[[], bool] = lambda: False
+    """True if it is certain, at this moment, that no other run may write; raises an error if one may."""
+    explain: Callable[[], None] = lambda: None
+    """Raises an error that says more about the failure of a query than the query itself."""
+    times: Mapping[str, BatchTimes] = field(default_factory=dict)
+    """When the parts of the batches ran, by query."""
+    was_interrupted: bool = field(default=False, init=False)
+    """True if `batches` ended for the swap of a rebuild, which may be withdrawn while the queries end."""
+    _stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    _starts_in_row: defaultdict[int, int] = field(default_factory=lambda: defaultdict(lambda: 1), init=False)
+    """The number of starts of each query since its last batch; 1 after a batch, so that the next start is at once."""
+    _start_at: dict[int, float] = field(default_factory=dict, init=False)
+    """When a query that has failed is started again, by the monotonic clock."""
+    _queries: list[StreamingQuery] = field(default_factory=list, init=False)
+    _newest: dict[str, tuple[int, str]] = field(default_factory=dict, init=False)
+    """Batch id and time of the newest progress of each query that was looked at."""
 
     def __enter__(self) -> Self:
         try:
-            for start in self._starts:
+            for start in self.starts:
                 self._queries.append(self._started(start))
         except BaseException:
             _stop(self._queries, _STOP_SECONDS_MAX)
@@ -136,7 +124,7 @@ class Running:
         seconds = _STOP_SECONDS_MAX if self._stopping.is_set() else _SWAP_SECONDS_MAX
         hung = _stop(self._queries, 0 if error is LeaseLostError else seconds)
         for name in hung:
-            self._listener.on_restart(name, f"the batch of the {name} query did not end: the next start repeats it")
+            self.listener.on_restart(name, f"the batch of the {name} query did not end: the next start repeats it")
         if hung and error is None and not self._stopping.is_set():
             raise UserError(
                 f"The batch of the query {' and '.join(hung)} hangs. This run has ended without it; no row is lost or "
@@ -155,10 +143,10 @@ class Running:
         status, memory = Pace(_STATUS_SECONDS), Pace(GIVE_BACK_SECONDS, first=GIVE_BACK_SECONDS)
         running = True
         while running and not stopping.wait(_LOOK_SECONDS):
-            self.was_interrupted = self._is_interrupted()
+            self.was_interrupted = self.is_interrupted()
             if self.was_interrupted:
                 return
-            for check in self._checks:
+            for check in self.checks:
                 check()
             running = any(query.isActive for query in self._queries)  # checked first, so that no batch is missed
             if memory.is_due():
@@ -168,7 +156,7 @@ class Running:
             looks = status.is_due()
             for index, query in enumerate(self._queries):
                 for batch in self._ended(query, after=last[query.name]):
-                    self._listener.on_progress(query.name)
+                    self.listener.on_progress(query.name)
                     self._starts_in_row[index] = 1
                     yield batch
                     last[query.name] = batch.number
@@ -176,7 +164,7 @@ class Running:
                     self._start_again(index, failure)
                     running = True
                 elif looks and not query.status["isTriggerActive"]:
-                    self._listener.on_progress(query.name)
+                    self.listener.on_progress(query.name)
 
     def _ended(self, query: StreamingQuery, *, after: int) -> Iterable[Batch]:
         """Return the batches with rows that ended after a batch id.
@@ -188,7 +176,7 @@ class Running:
         if newest is None or self._newest.get(query.name) == (newest.batchId, newest.timestamp):
             return ()
         self._newest[query.name] = (newest.batchId, newest.timestamp)
-        return ended_batches(query, self._times.get(query.name), after=after)
+        return ended_batches(query, self.times.get(query.name), after=after)
 
     def _started(self, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Start a query.
@@ -202,9 +190,9 @@ class Running:
             cause = error.java_exception
             while cause.getCause() is not None:
                 cause = cause.getCause()
-            raise _did_not_start(cause.toString(), self._logs) from error
+            raise _did_not_start(cause.toString(), self.logs) from error
         except PySparkException as error:
-            raise _did_not_start(str(error), self._logs) from error
+            raise _did_not_start(str(error), self.logs) from error
 
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
         """Start a query again that lost a worker, executors, Kafka or a race: after its last recorded batch.
@@ -215,12 +203,12 @@ class Running:
         Raises:
             UserError: it failed otherwise, fails again and again, or can't start.
         """
-        if (start_at := self._start_at[index]) is None:
-            start_at = self._start_at[index] = time.monotonic() + self._pause(index, failure)
-        if time.monotonic() >= start_at:
-            self._start_at[index] = None
+        if index not in self._start_at:
+            self._start_at[index] = time.monotonic() + self._pause(index, failure)
+        if time.monotonic() >= self._start_at[index]:
+            del self._start_at[index]
             self._starts_in_row[index] += 1
-            self._queries[index] = self._started(self._starts[index])
+            self._queries[index] = self._started(self.starts[index])
 
     def _pause(self, index: int, failure: StreamingQueryException) -> float:
         """Return the seconds until the next start of a query that has just failed, and report it.
@@ -231,14 +219,14 @@ class Running:
         """
         name, starts = self._queries[index].name, self._starts_in_row[index]
         lost = lost_by(failure)
-        if is_of_other_run(failure) and self._confirm():
+        if is_of_other_run(failure) and self.confirm():
             lost = _REPLACED
         if lost is None or starts >= _STARTS_MAX:
-            self._explain()
-            raise failed(name, failure, self._logs)
+            self.explain()
+            raise failed(name, failure, self.logs)
         pause = min(2.0 ** (starts - 2), _PAUSE_SECONDS_MAX) if starts > 1 else 0.0
         when = f" in {pause:g} s" if pause else ""
-        self._listener.on_restart(name, f"the {name} query lost {lost} and is started again{when}")
+        self.listener.on_restart(name, f"the {name} query lost {lost} and is started again{when}")
         return pause
 
 

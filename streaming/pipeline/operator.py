@@ -108,6 +108,7 @@ class ShardProcessor(StatefulProcessor):
         self._policy = msgspec.msgpack.encode(policy)
         self._keyed = keyed
         self._seeds = seeds
+        self._seed_id = seeds.name if seeds is not None else ""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state variables; Spark calls it for each task."""
@@ -125,9 +126,6 @@ class ShardProcessor(StatefulProcessor):
             effects, lost = self._fold(rows)
         if effects or lost:
             yield pd.DataFrame([*by_table(effects), *rejected(lost)], columns=Effects._fields)
-
-    def close(self) -> None:
-        """Do nothing: no resource is held."""
 
     def _fold(self, rows: Iterator[pd.DataFrame]) -> tuple[list[AnyRow], list[RejectedRow]]:
         """Fold the rows into the shard's state, and keep that; return the effects, and what was lost."""
@@ -147,10 +145,6 @@ class ShardProcessor(StatefulProcessor):
         else:
             self._chunks.appendValue(chunk)
         return effects, [lost_row(one, partition, ordered[0]) for one in lost]
-
-    @property
-    def _seed_id(self) -> str:
-        return self._seeds.name if self._seeds is not None else ""
 
     def _state(self, partition: int, first: int) -> tuple[ShardPosition | None, ChunkedGroups]:
         """Return the shard's position, and the state to continue from: the seed if it was not used yet.

@@ -112,8 +112,7 @@ class Dispatcher:
                 end = transitions.get(incident_id, never_was)
                 self._resolved(msgspec.structs.replace(end, transition="RESOLVED"), incident, now)
         for transition in open_now.values():
-            unchanged = self.state.incidents.get(transition.incident_id)
-            if unchanged is None:
+            if transition.incident_id not in self.state.incidents:  # else it is unchanged
                 self._notify(transition, now)
 
     def counted(self, transition: IncidentTransition) -> IncidentTransition:
