@@ -1,4 +1,4 @@
-"""Arrow schemas of the tables, for readers and writers without Spark, and conversion of times.
+"""Arrow schemas of the tables, and conversion of times.
 
 A table has timestamps in microseconds, UTC, as Delta requires; the program uses epoch milliseconds. Both conversions
 are here: `table_of` and `table_of_json` for writing to a table, `in_epoch_ms` for reading from it.
@@ -28,7 +28,10 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def arrow_schema(table: str) -> pa.Schema:
-    """Return the schema of a table; nullability as in `schemas.spark`.
+    """Return the schema of a table, from which Spark's is made, too (pyspark's `from_arrow_schema`).
+
+    Columns that are never null are NOT NULL, so Delta refuses a row that lacks one. Inside lists and structs all
+    fields may be null: Delta has no NOT NULL there.
 
     Raises:
         KeyError: the table does not exist.

@@ -1,4 +1,4 @@
-"""Every table and its columns, by its msgspec type; `schemas.spark` and `schemas.arrow` convert them for the engines.
+"""Every table and its columns, by its msgspec type; `schemas.arrow` converts them for the engines.
 
 str and Literal become string, int long, `Time` timestamp, bool boolean, bytes binary, date date; ``X | None`` may be
 null; ``tuple[X, ...]`` becomes a list, whose elements may be null, and a Struct a struct. Any other type is an error

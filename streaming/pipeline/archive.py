@@ -10,22 +10,22 @@ the result is kept in `quality_results` and logged as a warning.
 from functools import partial
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructField, StructType
 
 from checkpoints import quality
 from checkpoints.lease import Lease
 from checkpoints.manifest import ARCHIVE
 from schemas.arrow import in_epoch_ms, table_of
 from schemas.rows import QualityResult
-from schemas.spark import spark_schema
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
-from streaming.pipeline.archive_rows import Transport, archived
+from streaming.pipeline.archive_rows import ACCEPTED, REJECTED, Transport, archived
 from streaming.pipeline.batches import BatchTimes
 from streaming.pipeline.session import ARCHIVE_POOL, in_pool
 from streaming.pipeline.sinks import TableSink, persisted, started
@@ -33,12 +33,7 @@ from streaming.pipeline.sources import read_log
 
 _LOG = structlog.get_logger(__name__)
 
-_ARCHIVED = StructType(
-    [
-        StructField("accepted", spark_schema("telemetry")),
-        StructField("rejected", spark_schema("telemetry_rejected")),
-    ]
-)
+_ARCHIVED = from_arrow_schema(pa.schema([("accepted", ACCEPTED), ("rejected", REJECTED)]))
 """The schema of a row of the log: one of the two parts is set and the other is null."""
 _CHECKED = (
     "accepted IS NOT NULL AS accepted",

@@ -5,10 +5,10 @@ import threading
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkpoints.generation import claimed
-from schemas.arrow import table_of
-from schemas.spark import spark_schema
+from schemas.arrow import arrow_schema, table_of
 from streaming.pipeline import job_watch, sinks
 from streaming.pipeline.effects import EFFECT_SCHEMA
 from streaming.pipeline.sinks import TableSink, write_effects
@@ -63,7 +63,7 @@ def test_of_two_runs_that_append_a_batch_at_once_one_fails(sink, monkeypatch):
 def test_spark_s_append_too_is_written_once(spark, sink):
     archive = TableSink(sink.tables, "archive", sink.generation)
     row = (0, 5, None, b"\xff", "invalid_utf8", "byte 0", "topic t", dt.datetime.now(dt.UTC))
-    rows = spark.createDataFrame([row], spark_schema("telemetry_rejected"))
+    rows = spark.createDataFrame([row], from_arrow_schema(arrow_schema("telemetry_rejected")))
     archive.append(rows, "telemetry_rejected", batch_id=3, count=1)
     archive.append(rows, "telemetry_rejected", batch_id=3, count=1)
     assert len(rows_in(sink, "telemetry_rejected")) == 1

@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from schemas.arrow import table_of
-from schemas.spark import spark_schema
+from schemas.arrow import arrow_schema, table_of
 from streaming.tables import maintenance
 from streaming.tables.files import files_of
 from streaming.tables.maintenance import Limits, maintain
@@ -92,7 +92,7 @@ def test_spark_and_maintenance_never_write_the_same_checkpoint_of_the_log(spark,
     make_tables(tmp_path)
     table, rows = tmp_path / "telemetry", accepted(log())
     spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.checkpointInterval' = '4')")
-    frame = spark.createDataFrame(table_of("telemetry", rows).to_pandas(), spark_schema("telemetry"))
+    frame = spark.createDataFrame(table_of("telemetry", rows).to_pandas(), from_arrow_schema(arrow_schema("telemetry")))
     while DeltaTable(table).version() < 4:
         frame.coalesce(1).write.format("delta").mode("append").save(str(table))
     sizes = {file.rows for file in files_of("telemetry", DeltaTable(table))}
