@@ -101,6 +101,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000 if asked_at is None else asked_at
 
 
+def monotonic_ms() -> int:
+    """Return a clock that nobody sets; milliseconds since an unknown time."""
+    return time.monotonic_ns() // 1_000_000
+
+
 @contextmanager
 def one_now() -> Iterator[None]:
     """Let `now_ms` return the same instant until the end: all ages of one answer are of one instant."""

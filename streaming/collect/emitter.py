@@ -7,7 +7,6 @@ the step.
 """
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,7 +15,7 @@ import msgspec
 
 from rebalance_model.observe.events import ClockStep, Event
 from streaming.base.limits import EVENT_BYTES, REMARK_CHARACTERS
-from streaming.base.times import now_ms
+from streaming.base.times import monotonic_ms, now_ms
 from streaming.log.rows import encode
 
 STEP_MS = 250
@@ -24,11 +23,6 @@ STEP_MS = 250
 because NTP disciplines that of both."""
 READ_MS_MAX = 25
 """The two clocks are compared only if they were read within this time."""
-
-
-def monotonic_ms() -> int:
-    """Return a clock that nobody sets; milliseconds since an unknown time."""
-    return time.monotonic_ns() // 1_000_000
 
 
 class SourceClock:

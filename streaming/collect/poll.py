@@ -14,11 +14,7 @@ first route comes before the events that name the topic, which is the only reaso
 
 A round has no barrier: each broker has its own part of it (`broker_polls`), and a new round begins at its interval,
 whatever of the last one has not ended. Brokers don't wait for each other, nor for a frozen client (`member_requests`).
-A broker that answers nothing is probed until it answers anything: the ones that were never asked many at a time, those
-that have answered before next, and those that never have in turns.
-
-Of a broker with more groups than a round has time for, some groups get no request and no event: those that wait longest
-come first, and groups with members before the others.
+Which brokers are probed, and which groups come first where the time is short: `known_brokers`.
 
 A broker of several replicas is asked at its master, or at the slave that acts as master. Without either the broker is
 unreachable: its master is asked for its status at its last address. What does not need a master (members, offsets, the

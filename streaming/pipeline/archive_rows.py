@@ -1,7 +1,4 @@
-"""Convert rows of the log to rows of the archive's tables; runs in Spark's Python workers, so it imports no Spark.
-
-It uses the operator's own decoder, so the archive and the observer always agree on what an event is.
-"""
+"""Convert rows of the log to rows of the archive's tables; runs in Spark's Python workers, so it imports no Spark."""
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,13 +7,13 @@ run well and only waits for a server does not keep failing: it is tried each min
 """
 
 import signal
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from streaming.base.errors import UserError
+from streaming.base.times import monotonic_ms
 from streaming.supervise.child import Child, ChildEnd, Event, Line, Program, StopRequest
 
 
@@ -138,7 +138,7 @@ class Supervisor:
             raise UserError(" ".join(failing))
 
     def _start_due(self) -> None:
-        now = _now_ms()
+        now = monotonic_ms()
         for name in [name for name, due in self._due.items() if due <= now]:
             del self._due[name]
             self._last_lines[name].clear()
@@ -148,7 +148,7 @@ class Supervisor:
     def _next(self, until: int | None) -> Event | None:
         """Return the next event, after a line of a program was printed; None at ``until`` at the latest."""
         try:
-            event = self._events.get(timeout=None if until is None else max(0, until - _now_ms()) / 1000)
+            event = self._events.get(timeout=None if until is None else max(0, until - monotonic_ms()) / 1000)
         except Empty:
             return None
         if isinstance(event, Line):
@@ -164,7 +164,7 @@ class Supervisor:
         Raises:
             UserError: it must not be started again.
         """
-        name, now, restarts = ended.name, _now_ms(), self._restarts[ended.name]
+        name, now, restarts = ended.name, monotonic_ms(), self._restarts[ended.name]
         if ended.code == USAGE_CODE:
             raise UserError(f"{name} can't run: {self._reason(name)}")
         pause_ms = restarts.failed(self._started[name], now, server_is_away=ended.code == AWAY_CODE)
@@ -181,7 +181,7 @@ class Supervisor:
 
     def _failing(self) -> list[str]:
         """Return a sentence about each program that keeps failing, and does not run well now."""
-        settled_before = _now_ms() - self._policy.settled_ms
+        settled_before = monotonic_ms() - self._policy.settled_ms
         return [
             self._down[name]
             for name, restarts in self._restarts.items()
@@ -199,24 +199,17 @@ class Supervisor:
         graces = {name: self._programs[name].grace_seconds or self._grace_seconds for name in self._children}
         for child in self._children.values():
             child.stop()
-        deadlines = {name: _now_ms() + round(seconds * 1000) for name, seconds in graces.items()}
+        deadlines = {name: monotonic_ms() + round(seconds * 1000) for name, seconds in graces.items()}
         while self._children:
             name = min(self._children, key=deadlines.__getitem__)
             if isinstance(self._next(deadlines[name]), StopRequest):
-                self._kill()
-            elif _now_ms() >= deadlines[name]:
+                for child in self._children.values():
+                    child.kill()
+            elif monotonic_ms() >= deadlines[name]:
                 self._say(name, f"has not ended within {graces[name]:g} s and is killed")
                 self._children[name].kill()
                 deadlines[name] += round(graces[name] * 1000)
 
-    def _kill(self) -> None:
-        for child in self._children.values():
-            child.kill()
-
 
 def _how(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -145,9 +145,7 @@ def definitions(words: observations.UnnestDialect) -> Iterator[Definition]:
         if name in observations.SEEN:
             yield Definition(name, parameters, words.seen(observations.SEEN[name]))
             continue
-        folder = "views" if parameters is None else "functions"
-        text = resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")
-        yield Definition(name, parameters, text)
+        yield Definition(name, parameters, _text(name))
 
 
 _GENERATED = {
@@ -207,7 +205,10 @@ def definition_meaning(name: str) -> str:
     """Return the comment with which a view or a function begins: the meaning of a row."""
     if name in _GENERATED:
         return _GENERATED[name]
-    folder = "functions" if name in FUNCTIONS else "views"
-    text = resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")
-    lines = itertools.takewhile(lambda line: line.startswith("--"), text.splitlines())
+    lines = itertools.takewhile(lambda line: line.startswith("--"), _text(name).splitlines())
     return " ".join(line.removeprefix("--").strip() for line in lines)
+
+
+def _text(name: str) -> str:
+    folder = "functions" if name in FUNCTIONS else "views"
+    return resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")

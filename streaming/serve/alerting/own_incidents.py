@@ -128,18 +128,14 @@ class Watch:
     def _read_new(self) -> None:
         with suppress(FileNotFoundError):
             self._job = max(self._job, self._batches.stat().st_mtime_ns // 1_000_000)
-        for follower in self._derived:
+        for follower in (*self._derived, self._telemetry):
             try:
                 for commit in follower.new():
                     self._job = max(self._job, commit.time)
+                    if follower is self._telemetry:
+                        self._note(commit.rows)
             except LostError:
                 follower.whole().close()
-        try:
-            for commit in self._telemetry.new():
-                self._job = max(self._job, commit.time)
-                self._note(commit.rows)
-        except LostError:
-            self._telemetry.whole().close()
 
     def _note(self, rows: pa.Table) -> None:
         last = rows.group_by(["cluster", "source_id"]).aggregate([("ingest_time", "max")])
