@@ -133,40 +133,6 @@ EVENT_NUMBER: Final = NATURAL_MAX
 EVENT_TIME: Final = TIME_MAX
 """The highest time in an event, epoch milliseconds: the end of the year 9999. Its `time` is also at most 25 hours past
 the log's own stamp."""
-HEARTBEAT_GROUPS: Final = 1_000
-"""Groups of one heartbeat that a broker's hook reports, each as an event with the client's id; the rest is counted as
-lost."""
-HOOK_BODY_BYTES: Final = 4_194_304
-"""Bytes of a request's or an answer's body that a broker's hook reads; one with a larger body is counted as
-unreadable, and reported for no group."""
-HOOK_BODY_DEPTH: Final = 64
-"""Nested objects and lists in such a body; one that is deeper is counted as unreadable."""
-HOOK_BODY_PARTS: Final = 50_000
-"""Subscriptions, queues or client ids in such a body; one with more is counted as unreadable. An event has no room for
-as many."""
-HOOK_NUMBER_CHARACTERS: Final = 32
-"""Characters of a number in such a body; a longer one makes its field unknown, and is counted."""
-HOOK_GROUP_CHARACTERS: Final = 255
-"""Characters of a group's name in a call to a broker (Validators.CHARACTER_MAX_LENGTH); a longer one is unreadable."""
-HOOK_TOPIC_CHARACTERS: Final = 127
-"""Characters of a topic whose newest offsets a hook keeps (TopicValidator.TOPIC_MAX_LENGTH)."""
-HOOK_GROUPS: Final = 50_000
-"""Groups whose sequence a hook keeps. Beyond it the least recently heard one is forgotten, first one that only
-calls have named which the broker refused, or accepts for any group; when it is heard again, its readers see a gap
-(`TELEMETRY_GAP`)."""
-HOOK_SUMS: Final = 50_000
-"""Sums of pulls, POPs and acks that a hook keeps for a second; beyond it all are reported early."""
-HOOK_SUM_BYTES: Final = 25_165_824
-"""Memory of these sums; beyond it all are reported early."""
-HOOK_ACK_RANGES: Final = 256
-"""Ranges of acked offsets in such a sum, and in an event; with more it is reported early. A receipt in a BATCH_ACK
-of more offsets (a broker's has at most 32) is left out, and counted."""
-HOOK_ACK_BITS: Final = 4_096
-"""Offsets of one receipt in a BATCH_ACK of a proxy; a receipt with higher ones is left out, and counted."""
-HOOK_PROXY_HEARTBEAT_BYTES: Final = 65_536
-"""Bytes of a client's heartbeat that a proxy copies to the others; a larger one is counted as unreadable."""
-HOOK_NEWEST_QUEUES: Final = 100_000
-"""Topics and queues whose newest offset a hook keeps; beyond it all are forgotten until the next send to each."""
 PROXIES: Final = 32
 """Proxies of one set of name servers that may be configured; a cluster's proxies know the clients of each other."""
 SPOOL_FOLDERS: Final = 500

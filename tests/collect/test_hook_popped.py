@@ -6,8 +6,8 @@ import time
 import pytest
 
 from rebalance_model.observe import events
-from streaming.base import limits
 from tests.support import hooked
+from tests.support.hook_limits import HOOK
 from tests.support.hook_process import await_a_tick, commit, found_after, losses, of_kind, until
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
@@ -113,7 +113,7 @@ def test_acks_that_come_in_any_order_are_the_same_ranges(jvm, tmp_path):
 
 def test_more_ranges_than_an_event_has_are_two_events(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
-    assert limits.HOOK_ACK_RANGES == events.ACK_RANGES_MAX
+    assert HOOK.ACK_RANGES == events.ACK_RANGES_MAX
     expected = list(range(0, 4 * events.ACK_RANGES_MAX, 2))
     halves = (sum(1 << 2 * number for number in range(events.ACK_RANGES_MAX)),) * 2
     batch(jvm, *(hooked.receipt("g", 2 * events.ACK_RANGES_MAX * number, half) for number, half in enumerate(halves)))
@@ -275,12 +275,12 @@ ODD_RECEIPTS = (
 def test_a_receipt_that_is_unreadable_costs_no_other_of_its_batch(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     odd = [hooked.receipt("g", 0, 1) | one for one in ODD_RECEIPTS]
-    odd += [hooked.receipt("g", 0, bits) for bits in (1 << limits.HOOK_ACK_BITS, (2 << limits.HOOK_ACK_RANGES) - 1)]
+    odd += [hooked.receipt("g", 0, bits) for bits in (1 << HOOK.ACK_BITS, (2 << HOOK.ACK_RANGES) - 1)]
     odd += [7, None, {}]
-    last = 1 << limits.HOOK_ACK_BITS - 1
+    last = 1 << HOOK.ACK_BITS - 1
     batch(jvm, hooked.receipt("g", 1_000, 1), *odd, hooked.receipt("g", 2_000, last))
     found = found_after(jvm, tmp_path)
-    assert acked(found) == [1_000, 2_000 + limits.HOOK_ACK_BITS - 1]
+    assert acked(found) == [1_000, 2_000 + HOOK.ACK_BITS - 1]
     assert losses(found) == {"unreadable field": len(odd)}
 
 
@@ -288,7 +288,7 @@ def test_a_batch_of_two_to_the_31_bits_or_a_million_receipts_costs_itself(jvm, t
     jvm.start(spool=str(tmp_path))
     batch(jvm, hooked.receipt("g", 0, 1) | {"b": "A" * 3_900_000})  # the body has no room for more
     jvm.call(code=hooked.BATCH_ACK, body='{"acks":[' + "{}," * 1_000_000 + "{}]}", answer=0)
-    jvm.call(code=hooked.BATCH_ACK, body=" " * limits.HOOK_BODY_BYTES + "{}", answer=0)
+    jvm.call(code=hooked.BATCH_ACK, body=" " * HOOK.BODY_BYTES + "{}", answer=0)
     for body in ("[]", '{"acks":7}', "no JSON"):
         jvm.call(code=hooked.BATCH_ACK, body=body, answer=0)
     batch(jvm)
@@ -301,9 +301,9 @@ def test_a_batch_of_two_to_the_31_bits_or_a_million_receipts_costs_itself(jvm, t
 def test_a_batch_of_as_many_receipts_as_fit_needs_little_memory(jvm, tmp_path):
     """The JVM has a heap of 128 MB; as ranges the offsets of this body would need 80 MB."""
     jvm.start(spool=str(tmp_path))
-    most = sum(1 << 2 * number for number in range(limits.HOOK_ACK_RANGES))
+    most = sum(1 << 2 * number for number in range(HOOK.ACK_RANGES))
     one = json.dumps(hooked.receipt("g", 0, most), separators=(",", ":"))
-    count = (limits.HOOK_BODY_BYTES - 20) // (len(one) + 1)
+    count = (HOOK.BODY_BYTES - 20) // (len(one) + 1)
     jvm.call(code=hooked.BATCH_ACK, body='{"acks":[' + ",".join([one] * count) + "]}", answer=0)
     assert count > 15_000
     commit(jvm, 77)
@@ -312,7 +312,7 @@ def test_a_batch_of_as_many_receipts_as_fit_needs_little_memory(jvm, tmp_path):
     acks = [line for line in hooked.lines(tmp_path) if b'"ACK_MESSAGE"' in line]
     ranges = {line[line.index(b'"ranges"') : line.index(b',"seq"')] for line in acks}  # to decode them takes 5 s
     assert len(ranges) == 1
-    expected = tuple((2 * number, 2 * number) for number in range(limits.HOOK_ACK_RANGES))
+    expected = tuple((2 * number, 2 * number) for number in range(HOOK.ACK_RANGES))
     assert [event.ranges for event in hooked.spooled(tmp_path, acks[0])] == [expected]
     assert len(acks) == count
 
@@ -323,7 +323,7 @@ def test_a_batch_of_as_many_receipts_as_fit_needs_little_memory(jvm, tmp_path):
         "no JSON",
         "",
         "[]",
-        " " * limits.HOOK_PROXY_HEARTBEAT_BYTES + json.dumps(hooked.proxy_heartbeat("c", "g")),
+        " " * HOOK.PROXY_HEARTBEAT_BYTES + json.dumps(hooked.proxy_heartbeat("c", "g")),
         json.dumps(hooked.proxy_heartbeat("", "g")),
         json.dumps(hooked.proxy_heartbeat("c", "g" * 256)),
         json.dumps(hooked.proxy_heartbeat("c", None)),
@@ -368,11 +368,11 @@ def test_acks_of_invented_groups_begin_no_lasting_sequence(jvm, tmp_path):
     """The broker accepts an ack without a look at its group; of 50,000 such groups the first are forgotten again."""
     jvm.start(spool=str(tmp_path))
     commit(jvm, 1, group="quiet")
-    for first in range(0, limits.HOOK_GROUPS + 10_000, 4_000):
+    for first in range(0, HOOK.GROUPS + 10_000, 4_000):
         batch(jvm, *(hooked.receipt(f"invented-{first + one}", 0, 1) for one in range(4_000)))
         await_a_tick(tmp_path)
     commit(jvm, 2, group="quiet")
     hook_events = found_after(jvm, tmp_path)
     assert losses(hook_events) == {}
     assert [event.seq for event in hook_events if getattr(event, "group", "") == "quiet"] == [1, 2]
-    assert len(of_kind(hook_events, events.AckMessage)) == len(range(0, limits.HOOK_GROUPS + 10_000, 4_000)) * 4_000
+    assert len(of_kind(hook_events, events.AckMessage)) == len(range(0, HOOK.GROUPS + 10_000, 4_000)) * 4_000

@@ -24,6 +24,7 @@ from streaming.serve.web import api
 from streaming.tables.catalog import relations
 from tests.docs.pages import rules
 from tests.docs.source import ROOT, attribute_docs, module_docs, prose, table, toml_entries
+from tests.support.hook_limits import HOOK, MEANINGS
 
 CONF = Path(conf_init).parent
 
@@ -205,6 +206,13 @@ def views():
 def what_is_received():
     """Return every limit with its value."""
     rows = [[f"`{name}`", f"{getattr(limits, name):,}", meaning] for name, meaning in module_docs(limits).items()]
+    of_hook = [
+        [f"`HOOK_{name}`", f"{value:,}", MEANINGS[name]]
+        for name, value in vars(HOOK).items()
+        if not hasattr(limits, name)
+    ]
+    here = 1 + max(number for number, (name, *_) in enumerate(rows) if name.startswith("`EVENT_"))
+    rows[here:here] = of_hook
     return table(["limit", "value", "meaning"], rows)
 
 
