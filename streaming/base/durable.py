@@ -40,8 +40,7 @@ def last_commit(table: Path) -> int:
 def sync_commits(table: Path, after: int) -> int:
     """Write the commits of a Delta table after a version to the disk, and before each of them its files.
 
-    Returns:
-        The number of the last commit.
+    Return the number of the last commit.
     """
     log, last = table / "_delta_log", last_commit(table)
     for version in range(after + 1, last + 1):

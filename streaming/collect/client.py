@@ -328,11 +328,7 @@ class _Connection:
         await frames.skip(reader, length - len(front))
 
     def _asked_by(self, answer: RemotingCommand, length: int) -> "_Asked | None":
-        """Return the request that waits for an answer.
-
-        Raises:
-            FrameError: the server has sent much that no request waits for.
-        """
+        """Return the request that waits for an answer; raise `FrameError` if much came that none waits for."""
         asked = self._waiting.get(answer.opaque) if answer.is_response else None
         if asked is not None and not asked.future.done():
             self._unasked = 0

@@ -246,10 +246,7 @@ class MemberRequests:
         return room
 
     async def _is_prompt(self, broker: ListedBroker) -> bool | None:
-        """Return whether a broker answers a request at once that needs one of the threads that clients take.
-
-        None: it is busy with large answers, so more requests would only make them later.
-        """
+        """Return whether a broker answers at once by one of those threads; None: large answers keep it busy."""
         if self.rpc.pause(broker) > 0:
             return None
         try:

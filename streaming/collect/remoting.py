@@ -108,11 +108,7 @@ def _from_json(header: bytes, body: bytes) -> RemotingCommand:
 
 
 def _leniently(header: bytes) -> RemotingCommand:
-    """Return what can be read of a header: a broker forwards that of a client, whose answer alone it may cost.
-
-    Raises:
-        FrameError: it does not say to which request it belongs.
-    """
+    """Return what can be read of a header: a broker forwards that of a client, whose answer alone it may cost."""
     try:
         sent = fastjson.parse(header)
         known = {name: sent[name] for name in ("code", "opaque", "flag") if name in sent}

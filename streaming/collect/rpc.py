@@ -288,10 +288,7 @@ class Rpc:
             raise
 
     async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
-        """Return the answer of the first name server that responds; all have the same data.
-
-        The one that answered comes first in later calls.
-        """
+        """Return the answer of the first name server that responds, and ask that one first from now on."""
         share = min(seconds, NAME_SERVER_SECONDS) / len(self._name_servers)
         failure = RpcFailedError(UNREACHABLE, "no name server is configured")
         for name_server in tuple(self._name_servers):

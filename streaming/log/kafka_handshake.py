@@ -58,11 +58,7 @@ def check_handshake(connection: KafkaConnection) -> None:
 
 
 def _listening(servers: str) -> list[tuple[str, int]]:
-    """Return the addresses that take a connection, in their order; all are tried at once.
-
-    Raises:
-        UnavailableError: none does, for two seconds: a server that is started together with this command may be late.
-    """
+    """Return the addresses that take a connection within two seconds: a server may be started meanwhile."""
     addresses = [(host, port) for host, port, _ in _addresses(servers)]
     until = time.monotonic() + _LISTEN_SECONDS
     with ThreadPoolExecutor(len(addresses)) as threads:

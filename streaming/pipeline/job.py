@@ -179,11 +179,6 @@ class Running:
         return ended_batches(query, self.times.get(query.name), after=after)
 
     def _started(self, start: Callable[[], StreamingQuery]) -> StreamingQuery:
-        """Start a query.
-
-        Raises:
-            UserError: Spark refuses.
-        """
         try:
             return start()
         except Py4JJavaError as error:  # as of a file system that refuses the checkpoint
@@ -199,9 +194,6 @@ class Running:
 
         The first start is made at once, further ones in a row after growing pauses: what kills workers, such as a lack
         of memory, or lets them come too late, may last for minutes.
-
-        Raises:
-            UserError: it failed otherwise, fails again and again, or can't start.
         """
         if index not in self._start_at:
             self._start_at[index] = time.monotonic() + self._pause(index, failure)
@@ -211,12 +203,7 @@ class Running:
             self._queries[index] = self._started(self.starts[index])
 
     def _pause(self, index: int, failure: StreamingQueryException) -> float:
-        """Return the seconds until the next start of a query that has just failed, and report it.
-
-        Raises:
-            LeaseLostError: another run may write now.
-            UserError: it must not be started again.
-        """
+        """Return the seconds until the next start of a query that has just failed; raise if there is none."""
         name, starts = self._queries[index].name, self._starts_in_row[index]
         lost = lost_by(failure)
         if is_of_other_run(failure) and self.confirm():
@@ -302,11 +289,7 @@ def _check_standby(settings: Settings, listener: JobListener) -> None:
 
 
 def _basis(settings: Settings, policy: Policy) -> Basis:
-    """Return what the state of a run with these settings is made with.
-
-    Raises:
-        UserError: Kafka can't be reached, or refuses this client.
-    """
+    """Return what the state of a run with these settings is made with."""
     return Basis(
         source=source_identity(settings),
         partitions=settings.source.partitions,

@@ -159,11 +159,7 @@ class Supervisor:
         return event
 
     def _restart(self, ended: ChildEnd) -> None:
-        """Schedule the next start of a program that ended.
-
-        Raises:
-            UserError: it must not be started again.
-        """
+        """Schedule the next start of a program that ended; raise if one of its settings is wrong."""
         name, now, restarts = ended.name, monotonic_ms(), self._restarts[ended.name]
         if ended.code == USAGE_CODE:
             raise UserError(f"{name} can't run: {self._reason(name)}")

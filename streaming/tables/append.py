@@ -28,10 +28,7 @@ def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitP
     """Append rows in one commit, which is on the disk when this returns.
 
     The table may have columns that the rows lack: a newer release has added them, and this one runs again. They are
-    null in these rows.
-
-    Returns:
-        The number of the table's last commit; None in an object store.
+    null in these rows. Return the number of the table's last commit; None in an object store.
 
     Raises:
         UserError: the disk is full, or can't be written; or the table has features that are not handled. Nothing was

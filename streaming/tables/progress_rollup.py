@@ -50,12 +50,9 @@ class RolledUp:
 
 
 def roll_up(tables: Place, now: int) -> list[RolledUp]:
-    """Roll up every finished day that was not rolled up yet: each level from the one before it; return these days.
+    """Roll up every finished day that was not yet: each level from the one before it; return these days in order.
 
     The caller holds `maintained`; ``now`` is epoch milliseconds.
-
-    Returns:
-        The days that were written, in order.
     """
     last = str(datetime.fromtimestamp((now - _LATE_MS) / 1000, UTC).date())
     done: list[RolledUp] = []

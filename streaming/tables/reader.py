@@ -124,13 +124,10 @@ class ReadModel(Closable):
             self._spilled.cleanup()
 
     def refresh(self) -> bool:
-        """Load newly appended rows, for a long-lived model; safe while queries run.
+        """Load newly appended rows, for a long-lived model; safe while queries run. Return whether there are any.
 
         Without new rows it takes milliseconds. A running query keeps the snapshot with which it began. From the first
         call on, the rows of small files are kept in memory, see `table`.
-
-        Returns:
-            Whether there are new rows.
         """
         with self._refreshing:
             for table in [table for table in self._lacking if is_delta_at(self._tables / table)]:
@@ -264,10 +261,7 @@ class ReadModel(Closable):
             raise KeyboardInterrupt from None
 
     def _defined(self, cursor: duckdb.DuckDBPyConnection, query: str) -> str:
-        """Return one of the program's own queries as it takes the least time.
-
-        For one answer that is without definitions; for a model that is refreshed with them, which are parsed once.
-        """
+        """Return a query of ours with its definitions in place, or by name if the model is refreshed."""
         if not self._keeps:
             return expanded(query)
         self._define(cursor, names_in(query))
@@ -288,11 +282,7 @@ class ReadModel(Closable):
                 self._show(lacking, keep=self._keeps)
 
     def _show_for(self, names: frozenset[str]) -> None:
-        """Show the files of the tables among the names that a query needs; fetch them, if they are not here.
-
-        Raises:
-            UserError: the object store does not answer, or refuses it.
-        """
+        """Show the files of the tables among the names that a query needs; fetch them, if they are not here."""
         lacking = [view for view in self._views if view.name in names and not view.is_here]
         if lacking:
             with self._refreshing:

@@ -93,10 +93,7 @@ class RocketMq(TlsClient):
 
 
 def _servers(given: object) -> object:
-    """Return each address of a list; an entry may itself be a list in RocketMQ's form, ``a:9876;b:9876``.
-
-    In the environment a list is JSON, or that form.
-    """
+    """Return each address of a list, or of RocketMQ's form, ``a:9876;b:9876``; in the environment also of JSON."""
     if isinstance(given, str):
         try:
             return _servers(msgspec.json.decode(given)) if given.lstrip()[:1] in {"[", '"'} else addresses_of(given)

@@ -182,10 +182,7 @@ Report = Callable[[int, int], None]
 
 
 def build(checkpoints: Path, tables: Place, report: Report = lambda *_: None) -> Ready:
-    """Fold the archive into rows and states beside the running job, until few rows are left.
-
-    Returns:
-        The rebuild for `Folder.announce`.
+    """Fold the archive into rows and states beside the running job; return a rebuild for `Folder.announce`.
 
     Raises:
         UserError: there is nothing to rebuild from.
