@@ -109,16 +109,12 @@ class Suite:
 
         ``parameters`` are the values of the suite's ``$PARAMETER``.
         """
-        built, faults = self._in_context(_zones_of(frame))
+        if (zones := _zones_of(frame)) not in self._built:
+            self._built[zones] = self._build(dict(zones))
+        built, faults = self._built[zones]
         batch = _frames().get_batch(batch_parameters={"dataframe": frame})
         found = [self._verdict(one, frame) for one in _judged(batch, built, parameters)]
         return [*found, *faults]
-
-    def _in_context(self, zones: "_Zones") -> "tuple[list[Expectation], list[Verdict]]":
-        """Return the expectations that Great Expectations accepts, and a verdict for each other one."""
-        if zones not in self._built:
-            self._built[zones] = self._build(dict(zones))
-        return self._built[zones]
 
     def _build(self, zones: "Mapping[str, dt.tzinfo | None]") -> "tuple[list[Expectation], list[Verdict]]":
         _frames()

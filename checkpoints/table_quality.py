@@ -225,10 +225,8 @@ def _suite_at(folder: Traversable, stem: str) -> TableSuite:
     return TableSuite(suite, suite.query if suite.query is not None else query.read_text("utf-8"))
 
 
-@lru_cache(maxsize=256)
-def _suite(content: bytes, file: str) -> Suite:
-    """Return a suite, made once: Great Expectations takes longer to accept its expectations than to judge by them."""
-    return Suite(content, file)
+_suite = lru_cache(maxsize=256)(Suite)
+"""Makes a suite once: Great Expectations takes longer to accept its expectations than to judge by them."""
 
 
 def _first_day(tables: Place, since: int) -> str:

@@ -6,11 +6,13 @@ import re
 import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import msgspec
+
+from schemas.tables import ROWS
 
 _NONE = re.compile(r"\bNone\b")
 """The None of a meaning: a table has null for it."""
@@ -57,36 +59,13 @@ def _docs_by_class(module: str) -> dict[str, dict[str, str]]:
     return {node.name: docs_below(node.body) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-class _Reference(msgspec.Struct):
-    definition: str = msgspec.field(name="$ref", default="")
-    description: str = ""
-
-
-class _Column(msgspec.Struct):
-    description: str
-    items: _Reference | None = None
-
-
-class _Definition(msgspec.Struct):
-    properties: dict[str, _Column]
-
-
-class _Document(msgspec.Struct):
-    properties: dict[str, _Reference]
-    definitions: dict[str, _Definition] = msgspec.field(name="$defs")
-
-    def columns(self, reference: str) -> dict[str, _Column]:
-        """Return what a reference has, such as ``#/$defs/QueueMove``."""
-        return self.definitions[reference.rpartition("/")[2]].properties
-
-
 def meaning_of(table: str) -> str:
     """Return what a row of a table is.
 
     Raises:
         KeyError: the table does not exist.
     """
-    return _document().properties[table].description
+    return row_meaning(ROWS[table])
 
 
 def meanings_of(table: str) -> dict[str, str]:
@@ -95,17 +74,12 @@ def meanings_of(table: str) -> dict[str, str]:
     Raises:
         KeyError: the table does not exist.
     """
-    columns = _document().columns(_document().properties[table].definition)
-    return {name: f"{column.description}{_fields(column)}" for name, column in columns.items()}
+    meanings = column_meanings(ROWS[table])
+    return {name: f"{meanings[name]}{_fields(kind)}" for name, kind in get_type_hints(ROWS[table]).items()}
 
 
-def _fields(column: _Column) -> str:
-    if column.items is None or not column.items.definition:
+def _fields(kind: object) -> str:
+    struct = next((one for one in get_args(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)), None)
+    if struct is None:
         return ""
-    fields = _document().columns(column.items.definition)
-    return " Its fields: " + " ".join(f"`{name}`: {one.description}" for name, one in fields.items())
-
-
-@cache
-def _document() -> _Document:
-    return msgspec.json.decode(resources.files("schemas").joinpath("tables.schema.json").read_bytes(), type=_Document)
+    return " Its fields: " + " ".join(f"`{name}`: {meaning}" for name, meaning in column_meanings(struct).items())
