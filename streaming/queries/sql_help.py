@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
+from schemas.meanings import meaning_of
 from schemas.questions import questions
 from schemas.tables import TABLES
 from streaming.base.times import written
-from streaming.tables.catalog import FUNCTIONS, VIEWS, definition_meaning, described_columns, table_meaning
+from streaming.tables.catalog import FUNCTIONS, VIEWS, definition_meaning, described_columns
 from streaming.tables.reader import ReadModel
 
 KEYWORDS: Final = frozenset({"column", "group", "offset"})
@@ -71,7 +72,7 @@ def sql_schema(model: ReadModel) -> SqlSchema:
     """Return what a query may ask."""
     views = tuple(Relation(name, definition_meaning(name), _view_columns(model, name)) for name in VIEWS)
     return SqlSchema(
-        tables=tuple(Relation(name, table_meaning(name), _table_columns(name)) for name in TABLES),
+        tables=tuple(Relation(name, meaning_of(name), _table_columns(name)) for name in TABLES),
         views=views,
         functions=tuple(
             Relation(f"{name}({', '.join(of)})", definition_meaning(name), ()) for name, of in FUNCTIONS.items()

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
 
-from schemas.meanings import column_meanings, row_meaning
+from schemas.meanings import column_meanings
 from schemas.tables import ROWS, TABLES, ColumnType, ListOf, StructOf, columns
 from streaming.tables import observations
 
@@ -163,15 +163,6 @@ class DescribedColumn(NamedTuple):
     type: str
     is_nullable: bool
     meaning: str
-
-
-def table_meaning(table: str) -> str:
-    """Return what a row of a table is.
-
-    Raises:
-        KeyError: the table does not exist.
-    """
-    return row_meaning(ROWS[table])
 
 
 def described_columns(table: str) -> Iterator[DescribedColumn]:

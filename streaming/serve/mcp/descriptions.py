@@ -2,12 +2,13 @@
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
+from schemas.meanings import meaning_of
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.errors import NotFoundError
 from streaming.base.nearest import did_you_mean
 from streaming.queries.rule_text import rule_codes, rule_summary, rule_text
 from streaming.serve.mcp.server import McpServer
-from streaming.tables.catalog import described_columns, relations, table_meaning
+from streaming.tables.catalog import described_columns, relations
 
 RULES = "rebalance-watch://rules"
 TABLES_URI = "rebalance-watch://tables"
@@ -40,7 +41,7 @@ def rule_page(code: str) -> str:
 
 def tables_text() -> str:
     """Return all tables, views and functions with what a row of each is."""
-    of_tables = [f"- `{name}`: {table_meaning(name)}" for name in TABLES]
+    of_tables = [f"- `{name}`: {meaning_of(name)}" for name in TABLES]
     of_views = [f"- `{name}`: {meaning}" for name, meaning in relations().items()]
     return "\n".join(
         ["# Tables", "", f"Each has a page with its columns: {TABLES_URI}/TABLE.", "", *of_tables, "",
@@ -58,7 +59,7 @@ def table_text(table: str) -> str:
         advice = did_you_mean(table, TABLES) or "describe_tables without a name lists all."
         raise NotFoundError(f"Unknown table {table}: {advice}")
     by = PARTITIONED_BY.get(table)
-    lines = [f"# {table}", "", table_meaning(table)]
+    lines = [f"# {table}", "", meaning_of(table)]
     if by:
         lines.append(f"Partitioned by {', '.join(by)}: filter by it where possible.")
     lines += ["", "## Columns", ""]
