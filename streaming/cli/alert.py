@@ -15,16 +15,14 @@ from rich.text import Text
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.health import Health
-from streaming.base.lines import start_lines
 from streaming.base.nearest import one_of
 from streaming.base.place import tables_of
-from streaming.base.settings import load_settings
 from streaming.base.terminal import command_line, visible
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.cli.grid import Grid, GridColumn
-from streaming.cli.interruption import wait_for_tables
 from streaming.cli.options import TableOrJsonOption, actor, author, instant
-from streaming.cli.output import print_table, screen, severity
+from streaming.cli.output import print_table, screen, severity, tables_by_settings
+from streaming.cli.output import tables as opened_tables
 from streaming.queries import labels
 from streaming.queries.health import Severity
 
@@ -47,6 +45,7 @@ def routes(
     output: TableOrJsonOption = "table",
 ) -> None:
     """Show the routes with their hours, or who would get an incident at a time: an open one, or --group and --code."""
+    from streaming.base.settings import load_settings
     from streaming.serve.alerting.config import load_alerts
     from streaming.serve.alerting.route import recipients, routes_at
 
@@ -135,6 +134,9 @@ def run() -> None:
 
     Routes and channels are defined in the file named by alerts.file; conf/alerts.toml is an example.
     """
+    from streaming.base.lines import start_lines
+    from streaming.base.settings import load_settings
+    from streaming.cli.interruption import wait_for_tables
     from streaming.serve.alerting.channels import open_channel
     from streaming.serve.alerting.config import load_alerts
     from streaming.serve.alerting.follow import claimed
@@ -186,6 +188,7 @@ def run() -> None:
 @app.command()
 def test(channel: Annotated[str, typer.Argument(help="Name of the channel in \\[channels].")]) -> None:
     """Send a sample alert to one channel now, regardless of routes, silences and limits."""
+    from streaming.base.settings import load_settings
     from streaming.serve.alerting.alert import Delivery
     from streaming.serve.alerting.channels import open_channel
     from streaming.serve.alerting.channels.channel import ChannelError
@@ -215,6 +218,7 @@ def test(channel: Annotated[str, typer.Argument(help="Name of the channel in \\[
 @app.command()
 def status(*, output: TableOrJsonOption = "table") -> None:
     """Show the state of each channel, the open incidents and silences; exit code 3 if alerts are not delivered."""
+    from streaming.base.settings import load_settings
     from streaming.serve.alerting.config import load_alerts
     from streaming.serve.alerting.status import status as ask
 
@@ -239,7 +243,7 @@ def ack(
     from streaming.serve.alerting.status import acknowledge
     from streaming.serve.operator_actions import recorded
 
-    tables = tables_of(load_settings())
+    tables = tables_by_settings()
     with recorded(tables, actor(), "ACKNOWLEDGE", incident, reason) as action:
         found = acknowledge(tables, incident, reason, author(), now_ms())
         action.target = found.incident_id
@@ -269,7 +273,7 @@ def add(
         code = one_of("code", code, CODES)
     now, name, lasts = now_ms(), secrets.token_hex(4), duration_ms(span)
     check_span(lasts)
-    tables, matched = tables_of(load_settings()), (("group", group), ("code", code), ("cluster", cluster))
+    tables, matched = tables_by_settings(), (("group", group), ("code", code), ("cluster", cluster))
     target = " ".join(f"{of}={pattern}" for of, pattern in matched if pattern is not None)
     with recorded(tables, actor(), "SILENCE", target, f"{name} for {span}: {reason}"):
         write_control(tables, AlertControl(
@@ -283,10 +287,11 @@ def add(
 @silence_app.command(name="list")
 def list_silences(*, output: TableOrJsonOption = "table") -> None:
     """List the active silences."""
-    from streaming.serve.alerting.status import controls
+    from streaming.serve.alerting.state import Controls
 
     now = now_ms()
-    active = controls(tables_of(load_settings())).active(now)
+    with opened_tables() as model:
+        active = Controls.read(model).active(now)
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(active)).decode())
     else:
@@ -297,12 +302,13 @@ def list_silences(*, output: TableOrJsonOption = "table") -> None:
 def end(name: Annotated[str, typer.Argument(metavar="ID", help="Id of the silence.")]) -> None:
     """End a silence now."""
     from streaming.serve.alerting.follow import write_control
-    from streaming.serve.alerting.status import controls
+    from streaming.serve.alerting.state import Controls
     from streaming.serve.operator_actions import recorded
 
-    tables, now = tables_of(load_settings()), now_ms()
+    tables, now = tables_by_settings(), now_ms()
     with recorded(tables, actor(), "UNSILENCE", name):
-        active = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
+        with opened_tables() as model:
+            active = next((one for one in Controls.read(model).active(now) if one.control_id == name), None)
         if active is None:
             raise UserError(
                 f"Unknown or expired silence {name}: list the active ones with `rebalance-watch alert silence list`."

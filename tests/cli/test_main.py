@@ -53,7 +53,9 @@ def test_help_waits_for_no_command(arguments, environment):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("question", ["group list", "incident list", "who-owned Orders@broker-a:0"])
+@pytest.mark.parametrize(
+    "question", ["group list", "incident list", "who-owned Orders@broker-a:0", "alert silence list"]
+)
 def test_a_question_imports_only_what_reads_and_prints(question, asked):
     imported = _imported("--root", str(asked.parent), *question.split())
 

@@ -12,26 +12,25 @@ are based are one commit. After a crash before it, the same decisions are made a
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from checkpoints.manifest import SWAP_MARK
-from schemas.arrow import arrow_schema, in_epoch_ms, table_of
 from schemas.rows import AlertControl, AlertDelivery
+from schemas.tables import columns
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock, is_locked
 from streaming.base.place import Place
-from streaming.tables.append import append
 from streaming.tables.delta import delta_at, readable
 from streaming.tables.files import File
 from streaming.tables.folder import TableFolder, folder_at
-from streaming.tables.maintenance import MARK
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # imported where rows are read or written: a status reads none here
 
 
 class FollowedCommit(NamedTuple):
@@ -39,7 +38,7 @@ class FollowedCommit(NamedTuple):
 
     time: int
     """By the writer's clock, in epoch milliseconds."""
-    rows: pa.Table
+    rows: "pa.Table"
     """The rows, with the requested columns."""
 
 
@@ -92,12 +91,14 @@ class Follower:
             if rows is not None:
                 yield FollowedCommit(time, rows)
 
-    def whole(self, predicate: str | None = None) -> pa.RecordBatchReader:
+    def whole(self, predicate: str | None = None) -> "pa.RecordBatchReader":
         """Read all rows of the newest version, unordered, and continue from that version.
 
         Raises:
             UserError: the object store fails, also later, while the rows are read.
         """
+        import pyarrow as pa
+
         with readable(self._table):
             delta = delta_at(self._table)
             self.version = delta.version()
@@ -119,6 +120,8 @@ class Follower:
 
     def last_append(self) -> int | None:
         """Return the time of the last append in the log, in epoch milliseconds; None if there is none."""
+        from streaming.tables.maintenance import MARK
+
         with readable(self._table):
             delta = delta_at(self._table)
             for limit in (_RECENT_COMMITS, None):  # all of them may be 100,000 files
@@ -127,7 +130,7 @@ class Follower:
                     return max(int(one["timestamp"]) for one in writes)
         return None
 
-    def _answered(self, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _answered(self, rows: "pa.RecordBatchReader") -> Iterator["pa.RecordBatch"]:
         with readable(self._table):
             yield from rows
 
@@ -141,8 +144,10 @@ class Follower:
             return None
         return [json.loads(line) for line in text.splitlines() if line]
 
-    def _rows(self, actions: list[dict[str, Any]]) -> pa.Table | None:
+    def _rows(self, actions: list[dict[str, Any]]) -> "pa.Table | None":
         """Return the rows that a commit appends; None if it is not an append."""
+        import pyarrow as pa
+
         added = [action["add"] for action in actions if "add" in action]
         if any("remove" in action for action in actions) or not any(add["dataChange"] for add in added):
             return None
@@ -154,13 +159,17 @@ class Follower:
         except FileNotFoundError:
             raise LostError(f"a file of {self._table.name}") from None
 
-    def _appended(self, added: Sequence[dict[str, Any]]) -> pa.Table:
+    def _appended(self, added: Sequence[dict[str, Any]]) -> "pa.Table":
+        import pyarrow as pa
+
         self._folder.fetch([File(add["path"], add["size"]) for add in added])
         return pa.concat_tables([self._read(unquote(add["path"])) for add in added], promote_options="default")
 
-    def _read(self, path: str) -> pa.Table:
+    def _read(self, path: str) -> "pa.Table":
         # Read as a single file, not as a data set, which would add partition columns from the path.
-        with pq.ParquetFile(self._folder.path / path) as file:
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(self._folder.path / path) as file:
             return file.read(self._columns)
 
 
@@ -211,6 +220,8 @@ class Ledger:
 
     def append(self, rows: Sequence[AlertDelivery], followed: str, version: int) -> None:
         """Append decisions together with the position in the table on which they are based."""
+        from streaming.tables.append import append
+
         transaction = CommitProperties(app_transactions=[Transaction(_application(followed), version)])
         append(self._table, _arrow(rows, DELIVERIES), transaction)
 
@@ -221,6 +232,8 @@ def write_control(tables: Place, control: AlertControl) -> None:
     Raises:
         UserError: the table does not exist, or has not the columns of this release yet; or a text is not UTF-8.
     """
+    from streaming.tables.append import append
+
     Follower(tables / CONTROLS)  # raises the UserError
     try:
         rows = _arrow([control], CONTROLS)
@@ -237,16 +250,17 @@ def write_control(tables: Place, control: AlertControl) -> None:
 
 def columns_of(table: str) -> list[str]:
     """Return the names of a table's columns."""
-    names: list[str] = arrow_schema(table).names
-    return names
+    return [column.name for column in columns(table)]
 
 
-def converted(rows: pa.Table, kind: type[_Row]) -> Iterator[_Row]:
+def converted(rows: "pa.Table", kind: type[_Row]) -> Iterator[_Row]:
     """Convert the rows of a table to their type."""
+    from schemas.arrow import in_epoch_ms
+
     return (msgspec.convert(row, kind) for row in in_epoch_ms(rows).to_pylist())
 
 
-def controls_of(rows: pa.Table) -> list[AlertControl]:
+def controls_of(rows: "pa.Table") -> list[AlertControl]:
     """Convert rows of user commands, oldest first."""
     return sorted(converted(rows, AlertControl), key=lambda row: row.time)
 
@@ -274,5 +288,7 @@ def _application(followed: str) -> str:
     return f"alert/{followed}"
 
 
-def _arrow(rows: Sequence[AlertDelivery] | Sequence[AlertControl], table: str) -> pa.Table:
+def _arrow(rows: Sequence[AlertDelivery] | Sequence[AlertControl], table: str) -> "pa.Table":
+    from schemas.arrow import table_of
+
     return table_of(table, [msgspec.structs.asdict(row) for row in rows])

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -14,6 +15,9 @@ from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl, AlertDelivery
 from streaming.queries.health import SEVERITY, Severity
 from streaming.serve.alerting.alert import Alert, Delivery, key_of
+
+if TYPE_CHECKING:
+    from streaming.tables import ReadModel
 
 
 @dataclass
@@ -26,6 +30,14 @@ class Controls:
     """The ids of acknowledged incidents, which get no reminders."""
     closings: dict[str, AlertControl] = field(default_factory=dict)
     """By incident: the last row that closes it or opens it again."""
+
+    @classmethod
+    def read(cls, model: "ReadModel") -> Self:
+        """Fold all rows of the table."""
+        held = cls()
+        rows = model.rows("SELECT * FROM alert_controls k ORDER BY k.time")
+        held.take(msgspec.convert(row, AlertControl) for row in rows)
+        return held
 
     def take(self, rows: Iterable[AlertControl]) -> None:
         """Fold further rows, oldest first."""

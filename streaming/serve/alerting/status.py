@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
-from schemas.rows import AlertControl
+from schemas.rows import AlertControl, AlertDelivery
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.base.times import DAY_MS, written
@@ -17,15 +17,7 @@ from streaming.queries.incidents import find_incident, transitions_of
 from streaming.queries.results import Incident
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.dispatcher import Dispatcher
-from streaming.serve.alerting.follow import (
-    CONTROLS,
-    Follower,
-    Ledger,
-    columns_of,
-    controls_of,
-    is_claimed,
-    write_control,
-)
+from streaming.serve.alerting.follow import Follower, Ledger, is_claimed, write_control
 from streaming.serve.alerting.state import AlertState, Controls
 from streaming.tables.reader import ReadModel
 
@@ -129,12 +121,12 @@ def open_incident(tables: Place, beginning: str) -> IncidentTransition:
         UserError: there is none, the prefix is not unique, or the incident is resolved.
     """
     state = AlertState()
-    for row in Ledger(tables).rows():
-        state.apply(row)
-    own = [tracked.last for name, tracked in state.incidents.items() if name.startswith(beginning)]
-    if len(own) == 1 and not own[0].group:
-        return own[0]  # an incident of the dead-man check, which is not in the table
     with ReadModel(tables) as model:
+        for row in _deliveries(model):
+            state.apply(row)
+        own = [tracked.last for name, tracked in state.incidents.items() if name.startswith(beginning)]
+        if len(own) == 1 and not own[0].group:
+            return own[0]  # an incident of the dead-man check, which is not in the table
         incident = find_incident(model, beginning)
         if incident.resolved_at is not None:
             raise UserError(f"The incident {incident.incident_id} was resolved at {written(incident.resolved_at)}.")
@@ -142,23 +134,17 @@ def open_incident(tables: Place, beginning: str) -> IncidentTransition:
 
 
 def _opened(tables: Place, config: AlertsConfig) -> tuple[Dispatcher, int | None]:
-    ledger = Ledger(tables)
-    dispatcher = Dispatcher(config, ledger.rows())
-    dispatcher.controls = controls(tables)
+    with ReadModel(tables, once=True) as model:
+        dispatcher = Dispatcher(config, _deliveries(model))
+        dispatcher.controls = Controls.read(model)
     incidents = Follower(tables / "anomalies")
-    position = ledger.position(incidents.table_id)
+    position = Ledger(tables).position(incidents.table_id)
     return dispatcher, None if position is None else incidents.version - position
 
 
-def controls(tables: Place) -> Controls:
-    """Read the user commands.
-
-    Raises:
-        UserError: there are no tables.
-    """
-    held = Controls()
-    held.take(controls_of(Follower(tables / CONTROLS, columns_of(CONTROLS)).whole().read_all()))
-    return held
+def _deliveries(model: ReadModel) -> list[AlertDelivery]:
+    rows = model.rows("SELECT * FROM alert_deliveries d ORDER BY d.number")
+    return [msgspec.convert(row, AlertDelivery) for row in rows]
 
 
 _DAYS_MAX = 366
@@ -216,7 +202,8 @@ def close(tables: Place, incident_id: str, reason: str, author: str, now: int) -
     Raises:
         UserError: it is unknown, or resolved; there is no reason or no name; or see `write_control`.
     """
-    incident = _incident(tables, incident_id)
+    with ReadModel(tables, once=True) as model:
+        incident = find_incident(model, incident_id)
     if incident.resolved_at is not None:
         why = f" ({incident.resolution})" if incident.resolution else ""
         raise UserError(
@@ -233,8 +220,9 @@ def reopen(tables: Place, incident_id: str, reason: str, author: str, now: int) 
     Raises:
         UserError: it is unknown, or nobody has closed it; there is no name; or see `write_control`.
     """
-    incident = _incident(tables, incident_id)
-    row = controls(tables).closings.get(incident.incident_id)
+    with ReadModel(tables, once=True) as model:
+        incident = find_incident(model, incident_id)
+        row = Controls.read(model).closings.get(incident.incident_id)
     if row is None or row.control != "CLOSE":
         raise UserError(
             f"Nobody has closed the incident {incident.incident_id}: see who closed what with `rebalance-watch "
@@ -242,11 +230,6 @@ def reopen(tables: Place, incident_id: str, reason: str, author: str, now: int) 
         )
     _write(tables, "REOPEN", incident, reason or row.reason, author, now)
     return incident
-
-
-def _incident(tables: Place, beginning: str) -> Incident:
-    with ReadModel(tables) as model:
-        return find_incident(model, beginning)
 
 
 def _write(
