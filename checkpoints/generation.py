@@ -22,7 +22,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, Field
 from deltalake import Schema as DeltaSchema
 
-from checkpoints.lease import LOCK, Lease
+from checkpoints.lease import Lease
 from checkpoints.manifest import (
     MANIFEST,
     OPERATOR,
@@ -38,14 +38,13 @@ from checkpoints.manifest import (
     required_manifest,
     write_manifest,
 )
-from checkpoints.position import mend
+from checkpoints.position import last_batch, mend, unfinished_batch
 from checkpoints.spark_files import follow, follow_itself, has_moved, last_commits, mend_state
 from schemas.arrow import arrow_schema
 from schemas.meanings import meaning_of, meanings_of
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.durable import torn_file
 from streaming.base.errors import UserError
-from streaming.base.files import is_locked
 from streaming.base.place import ObjectPlace, Place
 from streaming.log.identity import LogId
 from streaming.tables.delta import answered, check_commits, check_writable, create_at, delta_at, folder_of, is_delta_at
@@ -180,11 +179,6 @@ def check_rebuild(kept: Basis, checkpoints: Place, version: int) -> None:
         )
 
 
-def is_claimed(checkpoints: Path) -> bool:
-    """Return whether a run on this machine holds the checkpoints."""
-    return is_locked(checkpoints / LOCK)
-
-
 def decide_swap(checkpoints: Path, swap: Swap) -> None:
     """Record that rows of tables will be replaced; `complete_swap` must run before any batch."""
     write_manifest(checkpoints, msgspec.structs.replace(required_manifest(checkpoints), swap=swap))
@@ -233,21 +227,6 @@ def _manifest_at(queries: ObjectPlace) -> Manifest | None:
     except FileNotFoundError:
         return None
     return decode_manifest(content, queries / MANIFEST)
-
-
-def last_batch(checkpoint: Place) -> int | None:
-    """Return the last batch that was started; None before the first."""
-    return max(_batches(checkpoint, "offsets"), default=None)
-
-
-def unfinished_batch(checkpoint: Place) -> int | None:
-    """Return the batch that was started and not finished; None if there is none."""
-    begun = last_batch(checkpoint)
-    return begun if begun is not None and begun not in _batches(checkpoint, "commits") else None
-
-
-def _batches(checkpoint: Place, folder: str) -> set[int]:
-    return {int(name) for name in folder_at(checkpoint).names(folder) if name.isdecimal()}
 
 
 def _tables_in(tables: Place) -> dict[str, DeltaTable]:

@@ -28,10 +28,9 @@ from pathlib import Path
 from typing import Self
 
 import msgspec
-import structlog
 
 from streaming.base.errors import UserError
-from streaming.base.files import Closable, FileLock, replace_atomically, temporary_name
+from streaming.base.files import Closable, FileLock, is_locked, replace_atomically, temporary_name
 
 EXPIRY_SECONDS = 20.0
 """Time without a beat after which a lease has expired."""
@@ -55,9 +54,6 @@ class _Lease(msgspec.Struct, frozen=True):
     is_released: bool = False
 
 
-_LOG = structlog.get_logger(__name__)
-
-
 class LeaseHeldError(UserError):
     """Another run holds the lease."""
 
@@ -70,6 +66,11 @@ class LeaseHeldError(UserError):
 
 class LeaseLostError(UserError):
     """Another run may write now: this one must end."""
+
+
+def is_claimed(checkpoints: Path) -> bool:
+    """Return whether a run on this machine holds the checkpoints."""
+    return is_locked(checkpoints / LOCK)
 
 
 class Lease(Closable):
@@ -209,8 +210,12 @@ def _acquire(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | N
         elif seen != first:
             raise LeaseHeldError(checkpoints, holder.holder)
         elif not said:
+            import structlog
+
             said = True
-            _LOG.info(f"waiting {EXPIRY_SECONDS:.0f} s: the last run ({holder.holder}) has not released its lease")
+            structlog.get_logger(__name__).info(
+                f"waiting {EXPIRY_SECONDS:.0f} s: the last run ({holder.holder}) has not released its lease"
+            )
         time.sleep(_LOOK_SECONDS)
 
 

@@ -23,7 +23,9 @@ from uuid import uuid4
 
 from checkpoints.spark_files import last, numbers, read_lines, refusal, remove
 from streaming.base.files import replace_atomically
+from streaming.base.place import Place
 from streaming.log.files import offset_of, parse_path
+from streaming.tables.folder import folder_at
 
 _PLANS, _RECORDS, _LISTS = "offsets", "commits", "sources/0"
 _COMPACT = ".compact"
@@ -119,6 +121,21 @@ def _has_id(metadata: Path) -> bool:
 
 Position = dict[int, int]
 """By partition: the offset after the last row that was read."""
+
+
+def last_batch(checkpoint: Place) -> int | None:
+    """Return the last batch that was started; None before the first."""
+    return max(_batches(checkpoint, _PLANS), default=None)
+
+
+def unfinished_batch(checkpoint: Place) -> int | None:
+    """Return the batch that was started and not finished; None if there is none."""
+    begun = last_batch(checkpoint)
+    return begun if begun is not None and begun not in _batches(checkpoint, _RECORDS) else None
+
+
+def _batches(checkpoint: Place, folder: str) -> set[int]:
+    return {int(name) for name in folder_at(checkpoint).names(folder) if name.isdecimal()}
 
 
 def position_of_query(checkpoint: Path) -> Position:

@@ -66,9 +66,9 @@ def show(*, output: TableOrJsonOption = "table") -> None:
 
 
 def _checkpoints() -> Checkpoints:
-    from checkpoints.generation import is_claimed, last_batch, unfinished_batch
+    from checkpoints.lease import is_claimed
     from checkpoints.manifest import QUERY_TABLES, read_manifest
-    from checkpoints.position import position_of_query
+    from checkpoints.position import last_batch, position_of_query, unfinished_batch
     from streaming.base.errors import UserError
     from streaming.base.place import queries_of
 

@@ -72,8 +72,7 @@ def _wait(settings: Settings, folder: "Folder", ready: "Ready") -> None:
     Raises:
         UserError: the swap failed.
     """
-    from checkpoints.generation import is_claimed
-    from checkpoints.lease import LeaseHeldError
+    from checkpoints.lease import LeaseHeldError, is_claimed
     from checkpoints.manifest import read_manifest
     from streaming.pipeline import job
 

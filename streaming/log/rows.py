@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol, Self
 
 import msgspec
-from kafka.partitioner.default import murmur2
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.events import Event, key_of
@@ -26,6 +25,8 @@ def partition_of(key: str, partitions: int) -> int:
 
     It is always passed to Kafka explicitly, so that no producer's own partitioner can move a group.
     """
+    from kafka.partitioner.default import murmur2  # the whole client: readers of a position need none of it
+
     return (int(murmur2(key.encode())) & 0x7FFF_FFFF) % partitions
 
 

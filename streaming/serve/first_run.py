@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Literal, NamedTuple
 
-from checkpoints.generation import is_claimed
+from checkpoints.lease import is_claimed
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import Later
 from streaming.base.place import tables_of

@@ -16,7 +16,7 @@ from streaming.lab.servers import LOOPBACK, free_port
 from tests.docs.parts import summaries
 
 
-def _imported(*arguments: str, **environment: str) -> set[str]:
+def _imported(*arguments: str, ends: int = 0, **environment: str) -> set[str]:
     """The packages that a command imports until it ends, ours by their whole names."""
     code = (
         "import sys; from streaming.cli.main import run; sys.argv[0] = 'rebalance-watch'\n"
@@ -30,7 +30,7 @@ def _imported(*arguments: str, **environment: str) -> set[str]:
         env=os.environ | environment,
     )
     code, *modules = ran.stdout.splitlines()[-1].split()
-    assert code == "0", ran.stdout + ran.stderr
+    assert code == str(ends), ran.stdout + ran.stderr
     return {one if one.startswith("streaming.") else one.partition(".")[0] for one in modules}
 
 
@@ -61,6 +61,16 @@ def test_a_question_imports_only_what_reads_and_prints(question, asked):
 
     assert imported.isdisjoint((ENGINES - {"duckdb", "deltalake"}) | {"pydantic_settings", "httpx"})
     assert "streaming.base.settings" not in imported
+
+
+@pytest.mark.parametrize(
+    ("question", "ends"), [("alert status", 3), ("checkpoint show", 1)], ids=["alerts", "checkpoints"]
+)
+def test_a_status_imports_no_writer(question, ends, asked):
+    """Neither alerts nor a job run on these tables; an error is printed with structlog."""
+    imported = _imported("--root", str(asked.parent), *question.split(), ends=ends)
+
+    assert imported.isdisjoint((ENGINES - {"duckdb", "deltalake", "structlog"}) | {"kafka", "httpx"})
 
 
 def test_a_table_without_incidents_waits_for_no_rule():
