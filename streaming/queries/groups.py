@@ -13,7 +13,7 @@ from rebalance_model.observe.events import DEADLINE, NOT_ASKED, UNREACHABLE
 from streaming.base.statements import statements_of, with_parts
 from streaming.queries.clients import clients_of_proxies
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of
-from streaming.queries.health import HEALTH, WithoutOwner, without_owner
+from streaming.queries.health import HEALTH, Health, WithoutOwner, without_owner
 from streaming.queries.incidents import count_of_roots, group_incidents, unreachable_brokers
 from streaming.queries.observed import counts_for_lag, observed
 from streaming.queries.present import Freshness, SilenceByCluster, present
@@ -107,7 +107,10 @@ class LastGroupState(NamedTuple):
     members: Sequence[str]
     message_model: str
     consume_type: str
+    orderly: bool | None
     strategy: str | None
+    health: Health
+    health_reason: str
     coverage: TelemetryCoverage
     freshness: Freshness
 
@@ -182,9 +185,9 @@ def last_group_state(model: ReadModel, group_at: GroupAt) -> LastGroupState:
     [row] = model.rows_once(_SQL["last_state"], group_at._asdict())
     last, columns = row["time"], {name: row[name] for name in LastGroupState._fields if name in row}
     freshness = SilenceByCluster(model, group_at.at, [(group_at.cluster, last)]).of(group_at.cluster, last)
-    return LastGroupState(
-        **columns | {"coverage": TelemetryCoverage.model_validate_json(row["coverage"]), "freshness": freshness}
-    )
+    unknown = dict(zip(("health", "health_reason"), freshness.health(row["health"]) or (), strict=False))
+    coverage = TelemetryCoverage.model_validate_json(row["coverage"])
+    return LastGroupState(**columns | unknown | {"coverage": coverage, "freshness": freshness})
 
 
 def _read(model: ReadModel, selection: Mapping[str, Any], at: int | None) -> list[tuple[Row, Group]]:

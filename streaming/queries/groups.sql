@@ -36,7 +36,7 @@ WHERE ($cluster IS NULL OR g.cluster = $cluster) AND ($group IS NULL OR g.group 
 ORDER BY g.cluster, g.group
 
 -- name: last_state
-SELECT t.members, t.message_model, t.consume_type, t.strategy, t.coverage, t.time
+SELECT t.members, t.message_model, t.consume_type, t.orderly, t.strategy, t.health, t.health_reason, t.coverage, t.time
 FROM groups_at(from_ms($instant)) t
 WHERE t.cluster = $cluster AND t.group = $group
 

@@ -19,7 +19,7 @@ from streaming.base.errors import UserError
 from streaming.base.language import gettext
 from streaming.queries import labels, ownership
 from streaming.queries.group_at import GroupAt
-from streaming.queries.groups import read_group
+from streaming.queries.groups import last_group_state
 from streaming.queries.ownership import refuse_broadcasting
 from streaming.queries.plan import MoveCost, move_cost
 from streaming.queries.present import policy_of, present
@@ -103,7 +103,7 @@ def rolling_restart(model: ReadModel, group_at: GroupAt) -> RollingRestart:
             many.
     """
     group, at = group_at.group, group_at.at
-    now = read_group(model, group_at)
+    now = last_group_state(model, group_at)
     refuse_broadcasting(now.message_model, group_at)
     policy = policy_of(model).of_group(group_at.cluster, group)
     own = own_name(policy, now.strategy)

@@ -22,12 +22,12 @@ from streaming.base.terminal import command_line, group_argument
 from streaming.base.times import written
 from streaming.queries import labels, ownership
 from streaming.queries.group_at import GroupAt
-from streaming.queries.groups import read_group
+from streaming.queries.groups import LastGroupState, last_group_state
 from streaming.queries.labels import strategy_name
 from streaming.queries.ownership import refuse_broadcasting
 from streaming.queries.plan import Departure, MoveCost, Plan, PlannedMove, Share, departures, move_cost
 from streaming.queries.present import history_ends, policy_of, present
-from streaming.queries.results import Group, Queue
+from streaming.queries.results import Queue
 from streaming.tables.reader import ReadModel
 
 STRATEGIES = (*NEED_NO_PARAMETERS, "CONFIG", "MACHINE_ROOM", NEARBY)
@@ -133,7 +133,7 @@ def what_if(
     """
     _refuse_crowd(sum(map(_number, join)) + len(clients or ()))
     group, at = group_at.group, group_at.at
-    now = read_group(model, group_at)
+    now = last_group_state(model, group_at)
     refuse_broadcasting(now.message_model, group_at)
     present_ones = now.members if clients is None else clients
     joined = coming(present_ones, join)
@@ -170,7 +170,9 @@ def silence(model: ReadModel, at: int | None) -> Iterator[str]:
         yield gettext("No telemetry since {time}: members and owners are the last known ones.", time=time)
 
 
-def warnings_of(now: Group, queues: Sequence[Queue], own: str, strategies: Mapping[str, Known]) -> Iterator[str]:
+def warnings_of(
+    now: LastGroupState, queues: Sequence[Queue], own: str, strategies: Mapping[str, Known]
+) -> Iterator[str]:
     """Yield what is uncertain about a group, in sentences."""
     coverage = now.coverage
     if now.health == "UNKNOWN":
