@@ -12,12 +12,9 @@ from streaming.cli.grid import Grid, incident_grid
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
-    EveryOption,
-    FormatOption,
     GroupOption,
     Output,
     SinceOption,
-    WatchOption,
     begin,
     instant,
     named,
@@ -38,9 +35,7 @@ def clients(
     group_option: GroupOption = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """List clients with version, language, address, last heartbeat, subscriptions, queues and open incidents.
 
@@ -61,7 +56,7 @@ def clients(
         answer,
         lambda found, now: _draw_list(found, Context(shown_at, today=now)),
         GroupClient,
-        Output(output, watch, every),
+        output,
         as_of=AsOf(instant(at)),
     )
 
@@ -89,9 +84,7 @@ def show(
     cluster: ClusterOption = None,
     since: SinceOption = None,
     at: AtOption = None,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """Show one client: version, address, heartbeat and subscriptions, its queues over time, and its incidents."""
     from streaming.queries.clients import client
@@ -102,7 +95,7 @@ def show(
         ),
         _draw_one,
         ClientDetail,
-        Output(output, watch, every),
+        output,
         as_of=AsOf(instant(at)),
     )
 

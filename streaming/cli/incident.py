@@ -16,11 +16,8 @@ from streaming.cli.grid import Grid, GridColumn, incident_grid
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
-    EveryOption,
-    FormatOption,
     Output,
     SinceOption,
-    WatchOption,
     actor,
     begin,
     instant,
@@ -109,9 +106,7 @@ def incidents(
     resolved: Annotated[bool, typer.Option("--resolved", help="Only resolved incidents.")] = False,
     since: SinceOption = None,
     at: AtOption = None,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """List open incidents, with --all or --since also resolved ones. Open ones come first, then the newest.
 
@@ -135,7 +130,7 @@ def incidents(
         ),
         lambda found, now: _draw_list(found, now, only_open=only_open),
         Incident,
-        Output(output, watch, every),
+        output,
         as_of=AsOf(instant(at)),
     )
 
@@ -155,9 +150,7 @@ def show(
         str, typer.Argument(metavar="ID", help="Incident id, or a unique prefix of it.", show_default=False)
     ],
     *,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """Show one incident: diagnosis, first step, evidence, timeline and triggering event."""
     from streaming.queries.incident_detail import incident, queue_without_owner
@@ -173,7 +166,7 @@ def show(
     def draw(detail: IncidentDetail, now: int) -> RenderableType:
         return _draw_one(detail, Context(now, without_owner))
 
-    present(ask, draw, IncidentDetail, Output(output, watch, every), as_of=AsOf(None))
+    present(ask, draw, IncidentDetail, output, as_of=AsOf(None))
 
 
 def _draw_one(detail: IncidentDetail, context: Context) -> RenderableType:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Format = Literal["table", "wide", "json", "csv", "yaml"]
 FormatOption = Annotated[Format, typer.Option("--format", "-o", help="Output format; wide: a table with all columns.")]
 TableOrJsonOption = Annotated[Literal["table", "json"], typer.Option("--format", "-o", help="Output format.")]
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
-EveryOption = Annotated[float, typer.Option("--every", min=0.5, help="With --watch: refresh interval in seconds.")]
 ClusterOption = Annotated[
     str | None, typer.Option("--cluster", "-c", help="Cluster; required if the group exists in several.")
 ]
@@ -56,12 +54,25 @@ SHAPE: ContextVar[Shape] = ContextVar("shape", default=_AS_IT_IS)
 """The form in which the command that runs prints its answer."""
 
 
+@dataclass(frozen=True)
+class Output:
+    """The output that the user chose: options of a command that can be refreshed."""
+
+    format: FormatOption = "table"
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False
+    every: Annotated[float, typer.Option(min=0.5, help="With --watch: refresh interval in seconds.")] = 2.0
+
+
 def shaped(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options `--columns`, `--sort` and `--no-headers`, if it prints rows."""
+    """Return a command with the options `--columns`, `--sort` and `--no-headers`, if it prints rows.
+
+    One that can be refreshed has an `Output`, whose fields are options, too.
+    """
     asked = signature(command, eval_str=True)
     output = asked.parameters.get("output")
-    if output is None or output.annotation != FormatOption:
+    if output is None or output.annotation not in {FormatOption, Output}:
         return command
+    fields = signature(Output, eval_str=True).parameters if output.annotation is Output else {}
 
     @wraps(command)
     def run(
@@ -69,6 +80,8 @@ def shaped(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         names = tuple(name.strip().replace("-", "_") for name in columns.split(",")) if columns else ()
         token = SHAPE.set(Shape(names, sort or "", headers=not no_headers))
+        if fields:
+            given["output"] = Output(**{name: given.pop(name) for name in fields})
         try:
             command(*args, **given)
         finally:
@@ -86,19 +99,11 @@ def shaped(command: Callable[..., None]) -> Callable[..., None]:
         )
         for name, (kind, default, text) in added.items()
     ]  # fmt: skip
-    whole = asked.replace(parameters=[*asked.parameters.values(), *extra])
-    run.__signature__ = whole  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
+    own = [one for one in asked.parameters.values() if not fields or one is not output]
+    whole = [*own, *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in fields.values()), *extra]
+    run.__signature__ = asked.replace(parameters=whole)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in whole}
     return run
-
-
-@dataclass(frozen=True)
-class Output:
-    """The output that the user chose; ``every`` is in seconds."""
-
-    format: Format = "table"
-    watch: bool = False
-    every: float = 2.0
 
 
 @overload

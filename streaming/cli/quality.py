@@ -11,7 +11,7 @@ from streaming.base.lines import print_error
 from streaming.base.settings import load_settings
 from streaming.base.times import now_ms
 from streaming.cli.grid import Grid
-from streaming.cli.options import CheckOption, EveryOption, FormatOption, Output, SinceOption, WatchOption, instant
+from streaming.cli.options import CheckOption, Output, SinceOption, instant
 from streaming.cli.output import place_of_tables, present
 from streaming.queries.columns import QUALITY
 from streaming.queries.columns.column import Context
@@ -24,9 +24,7 @@ def quality(
     check_now: Annotated[bool, typer.Option("--now", help="First check the tables, as `maintain` does.")] = False,
     since: SinceOption = None,
     check: CheckOption = False,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """Show the last result of each check of the data: of the archive's last batch, and of the tables.
 
@@ -38,7 +36,7 @@ def quality(
     if since is not None and not check_now:
         raise typer.BadParameter("--since is for --now.")
     not_compared = _check(instant(since)) if check_now else 0
-    found = present(ask, _draw, QualityCheck, Output(output, watch, every))
+    found = present(ask, _draw, QualityCheck, output)
     if check and (not_compared or not all(one.success for one in found)):
         raise typer.Exit(3)
 

@@ -13,14 +13,11 @@ from streaming.cli.options import (
     METAVAR,
     AtOption,
     ClusterOption,
-    EveryOption,
-    FormatOption,
     GroupOption,
     Output,
     QueueOfAnyGroup,
     SinceOption,
     TopicOption,
-    WatchOption,
     begin,
     instant,
     parse_any_queue,
@@ -46,9 +43,7 @@ def show(
     since: SinceOption = None,
     at: AtOption = None,
     cluster: ClusterOption = None,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """Show one queue: its state, and over the last hour (--since) owners, offsets, lag, lock and incidents.
 
@@ -69,7 +64,7 @@ def show(
             mq = named_queue(model, group_at, name.topic, name.name, name.queue_id)
         return queue_detail(model, group_at, mq, None if since is None else begin(model, since, instant(at)))
 
-    present(ask, _draw, QueueDetail, Output(output, watch, every), as_of=AsOf(instant(at)))
+    present(ask, _draw, QueueDetail, output, as_of=AsOf(instant(at)))
 
 
 def _draw(detail: QueueDetail, now: int) -> RenderableType:

@@ -13,7 +13,6 @@ from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.group.state import named_group
 from streaming.cli.options import (
     ClusterOption,
-    EveryOption,
     FormatOption,
     GroupArgument,
     GroupOption,
@@ -22,7 +21,6 @@ from streaming.cli.options import (
     SinceOption,
     TopicOption,
     UntilOption,
-    WatchOption,
     begin,
     instant,
     named,
@@ -50,9 +48,7 @@ def lag(
     since: SinceOption = None,
     until: UntilOption = None,
     slices: Annotated[int, typer.Option("--slices", min=1, max=500, help="Number of equal parts of the period.")] = 40,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """Show the lag of each topic of a group over the last hour (--since), and how long messages wait.
 
@@ -63,7 +59,7 @@ def lag(
     from streaming.queries.lag import lag as ask
     from streaming.queries.present import present as now_of
 
-    name = named_group(group, group_option, "lag", cluster, until, output)
+    name = named_group(group, group_option, "lag", cluster, until, output.format)
 
     def points(model: "ReadModel") -> list[LagPoint]:
         end = now_of(model, instant(until))
@@ -74,7 +70,7 @@ def lag(
     def draw(listed: Sequence[LagPoint], now: int) -> RenderableType:
         return _draw_lag(name, listed, now)
 
-    present(points, draw, LagPoint, Output(output, watch, every), as_of=AsOf(instant(until)))
+    present(points, draw, LagPoint, output, as_of=AsOf(instant(until)))
 
 
 def _draw_lag(name: str, points: Sequence[LagPoint], now: int) -> RenderableType:
@@ -136,9 +132,7 @@ def rebalances(
     rebalance_id: Annotated[
         str | None, typer.Option("--id", help="One rebalance with all its moves, by id or a prefix of it.")
     ] = None,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """List the rebalances of a group, newest first, with cause, trigger, moved queues and pauses, and their totals.
 
@@ -149,18 +143,17 @@ def rebalances(
     from streaming.queries.rebalances import rebalance, rebalance_totals
     from streaming.queries.rebalances import rebalances as rebalances_in
 
-    name = named_group(group, group_option, "rebalances", cluster, until, output)
-    how = Output(output, watch, every)
+    name = named_group(group, group_option, "rebalances", cluster, until, output.format)
     if rebalance_id is not None:
         present(
             lambda model: rebalance(model, find_group(model, name, cluster), rebalance_id),
             _draw_rebalance,
             Rebalance,
-            how,
+            output,
         )
         return
 
-    end, most = instant(until), last or (_ROWS if output in {"table", "wide"} else None)
+    end, most = instant(until), last or (_ROWS if output.format in {"table", "wide"} else None)
     totals: RebalanceTotals | None = None
     first = 0
 
@@ -168,7 +161,7 @@ def rebalances(
         nonlocal totals, first
         group_at = find_group(model, name, cluster)
         first = begin(model, since, end)
-        if output in {"table", "wide"}:
+        if output.format in {"table", "wide"}:
             totals = rebalance_totals(model, group_at, first, end)
         return rebalances_in(model, group_at, first, end, most)
 
@@ -178,7 +171,7 @@ def rebalances(
             return Text(f"No rebalances of {name} {period}.")
         return rebalance_table(listed, totals, now)
 
-    present(ask, draw, Rebalance, how, as_of=AsOf(end))
+    present(ask, draw, Rebalance, output, as_of=AsOf(end))
 
 
 def rebalance_table(listed: Sequence[Rebalance], totals: RebalanceTotals, now: int) -> RenderableType:

@@ -15,15 +15,12 @@ from streaming.cli.options import (
     AtOption,
     CheckOption,
     ClusterOption,
-    EveryOption,
     Format,
-    FormatOption,
     GroupArgument,
     GroupOption,
     Output,
     RetryOption,
     TopicOption,
-    WatchOption,
     instant,
     named,
 )
@@ -51,9 +48,7 @@ def groups(
     cluster: ClusterOption = None,
     at: AtOption = None,
     check: CheckOption = False,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """List all groups, unhealthy ones first."""
     from streaming.queries.groups import groups as ask
@@ -62,7 +57,7 @@ def groups(
         lambda model: ask(model, instant(at), cluster),
         draw_groups,
         Group,
-        Output(output, watch, every),
+        output,
         as_of=AsOf(instant(at)),
         is_healthy=(lambda listed: all(group.health == "OK" for group in listed)) if check else None,
     )
@@ -122,20 +117,18 @@ def show(
     cluster: ClusterOption = None,
     at: AtOption = None,
     check: CheckOption = False,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """Show one group: health and reason, telemetry coverage, members, open incidents and last rebalances."""
     from streaming.queries.group_at import find_group
     from streaming.queries.groups import overview
 
-    name = named_group(group, group_option, "show", cluster, at, output)
+    name = named_group(group, group_option, "show", cluster, at, output.format)
     present(
         lambda model: overview(model, find_group(model, name, cluster, instant(at))),
         _draw_overview,
         Overview,
-        Output(output, watch, every),
+        output,
         as_of=AsOf(instant(at)),
         is_healthy=(lambda answer: answer.group.health == "OK") if check else None,
     )
@@ -258,9 +251,7 @@ def assignments(
         bool, typer.Option("--problems", help="Problems only: queues that are not OK or have an unexpected owner.")
     ] = False,
     retry: RetryOption = False,
-    output: FormatOption = "table",
-    watch: WatchOption = False,
-    every: EveryOption = 2.0,
+    output: Output,
 ) -> None:
     """Show owner, expected owner and status of each queue of a group.
 
@@ -272,7 +263,7 @@ def assignments(
     from streaming.queries.ownership import queues
     from streaming.tables import ReadModel
 
-    name = named_group(group, group_option, "assignments", cluster, at, output)
+    name = named_group(group, group_option, "assignments", cluster, at, output.format)
     without_owner = WithoutOwner.UNASSIGNED
 
     def ask(model: ReadModel) -> list[Queue]:
@@ -285,4 +276,4 @@ def assignments(
     def draw(rows: Sequence[Queue], now: int) -> RenderableType:
         return Grid.of(QUEUE.grid, rows, Context(now, without_owner)) if rows else Text("No queues.")
 
-    present(ask, draw, Queue, Output(output, watch, every), as_of=AsOf(instant(at)))
+    present(ask, draw, Queue, output, as_of=AsOf(instant(at)))
