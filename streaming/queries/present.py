@@ -307,13 +307,22 @@ class Period(NamedTuple):
     until: int
 
 
-def period_of(model: ReadModel, since: str | None, until: str | None) -> Period:
+def asked_instant(time: str | int | None) -> int | None:
+    """Return a time as a program has written it, UTC by default, in epoch milliseconds; None: now.
+
+    Raises:
+        UserError: the text is not a time.
+    """
+    return None if time is None else instant_ms(str(time), now_ms())
+
+
+def period_of(model: ReadModel, since: str | int | None, until: str | int | None) -> Period:
     """Return the period between two times; by default the hour before its end, and its end is the instant shown as now.
 
     Raises:
         UserError: a text is not a time, or the period ends before it begins.
     """
-    end = present(model, None if until is None else instant_ms(until, now_ms()))
+    end = present(model, asked_instant(until))
     begin = end - _DEFAULT_MS if since is None else begin_of(model, since, end)
     if begin > end:
         raise UserError(gettext("since is later than until: swap them."))

@@ -95,7 +95,7 @@ def routes():
 def tools():
     """Return the tools of the MCP server, in the order in which a client sees them."""
     groups = (GroupTools(None), IncidentTools(None, Settings(), None), OwnershipTools(None))
-    return table(["tool", "parameters", "answer"], [_tool(one) for of in groups for one in of.tools])
+    return table(["tool", "parameters", "answer"], [_tool(one) for of in groups for one in of])
 
 
 def _tool(tool):

@@ -1,18 +1,19 @@
 """Parameters and answers of the tools: an answer has its instant, and the age of the telemetry behind it."""
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from pydantic import Field
 
 from rebalance_model.entities import MessageQueue
 from streaming.base.errors import UserError
 from streaming.base.statements import statements_of
-from streaming.base.times import instant_ms, now_ms, written
+from streaming.base.times import now_ms, written
 from streaming.queries.group_at import instant_of
 from streaming.queries.present import TIME_FORMS, Freshness, SilenceByCluster, known_ends, present
 from streaming.queries.results import Instant, QueryResult
+from streaming.serve.store import Store
 from streaming.tables.reader import ReadModel
 
 ROWS = 100
@@ -35,20 +36,6 @@ Topic = Annotated[str | None, Field(description="Only queues of this topic. Defa
 QueueName = Annotated[str, Field(description="Queue as TOPIC@BROKER:ID, such as Orders@broker-a:3.")]
 Retry = Annotated[bool, Field(description="True to include the queues of the group's retry topic.")]
 Limit = Annotated[int, Field(ge=1, le=10_000, description="Maximum number of elements; `left_out` counts the others.")]
-
-
-def time_of(text: str | int | None) -> int | None:
-    """Return a time as an instant, epoch milliseconds; None: now.
-
-    Raises:
-        UserError: it is not a time.
-    """
-    return None if text is None else instant_ms(str(text), now_ms())
-
-
-def text_of(time: str | int | None) -> str | None:
-    """Return a time as text; None if there is none."""
-    return None if time is None else str(time)
 
 
 def queue_of(name: str) -> MessageQueue:
@@ -154,13 +141,7 @@ def dated(
         left_out: the number of elements that are left out.
     """
     time = answer_time(model, at, cluster)
-    return DatedAnswer(
-        time=time.time,
-        telemetry=time.telemetry,
-        note=time.note,
-        left_out={"answer": left_out} if left_out else {},
-        answer=answer,
-    )
+    return DatedAnswer(**time._asdict(), left_out={"answer": left_out} if left_out else {}, answer=answer)
 
 
 def dated_list(
@@ -168,3 +149,14 @@ def dated_list(
 ) -> DatedAnswer[list[T]]:
     """Return the first elements of a list, and how many more there are; see `dated`."""
     return dated(model, list(rows[:limit]), at, cluster, max(0, len(rows) - limit))
+
+
+class Tools:
+    """Questions about the tables: each public method is a tool, its docstring the description for a model."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        """Yield the tools in their order."""
+        return (getattr(self, name) for name in vars(type(self)) if not name.startswith("_"))

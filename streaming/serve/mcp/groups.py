@@ -10,7 +10,7 @@ from streaming.queries import lag as of_lag
 from streaming.queries.clients import client, clients
 from streaming.queries.group_at import find_group
 from streaming.queries.plan import Plan
-from streaming.queries.present import begin_of, period_of
+from streaming.queries.present import asked_instant, begin_of, period_of
 from streaming.queries.results import ClientDetail, Group, GroupClient, LagPoint, Overview
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 from streaming.queries.what_if import what_if
@@ -22,30 +22,16 @@ from streaming.serve.mcp.dated import (
     GroupName,
     Limit,
     Since,
+    Tools,
     Topic,
     Until,
     dated,
     dated_list,
-    text_of,
-    time_of,
 )
-from streaming.serve.store import Store
 
 
-class GroupTools:
-    """The tools; the docstring of each is its description for a model."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.tools = (
-            self.list_groups,
-            self.show_group,
-            self.show_lag,
-            self.list_clients,
-            self.show_client,
-            self.what_if,
-            self.plan_rolling_restart,
-        )
+class GroupTools(Tools):
+    """The tools."""
 
     def list_groups(self, *, at: At = None, cluster: Cluster = None, limit: Limit = ROWS) -> DatedAnswer[list[Group]]:
         """List all consumer groups at a time, unhealthy ones first.
@@ -53,7 +39,7 @@ class GroupTools:
         Each has its health with the reason, members, queues, lag, number of open incidents, last rebalance and
         telemetry coverage. Start here.
         """
-        model, instant = self._store.model(), time_of(at)
+        model, instant = self._store.model(), asked_instant(at)
         return dated_list(model, of_groups.groups(model, instant, cluster), limit, instant, cluster)
 
     def show_group(self, *, group: GroupName, at: At = None, cluster: Cluster = None) -> DatedAnswer[Overview]:
@@ -62,7 +48,7 @@ class GroupTools:
         Health and its reason, lag, members with their number of queues, open incidents, last rebalances, and messages
         in its retry and dead-letter topics.
         """
-        model, instant = self._store.model(), time_of(at)
+        model, instant = self._store.model(), asked_instant(at)
         group_at = find_group(model, group, cluster, instant)
         return dated(model, of_groups.overview(model, group_at), instant, group_at.cluster)
 
@@ -80,10 +66,10 @@ class GroupTools:
         They are those at the end of each slice. For the lag at one instant use show_group, for that of each queue
         list_queues.
         """
-        model, period = self._store.model(), period_of(self._store.model(), text_of(since), text_of(until))
+        model, period = self._store.model(), period_of(self._store.model(), since, until)
         group_at = find_group(model, group, cluster)
         points = of_lag.lag(model, group_at, period.since, period.until, slices)
-        return dated(model, points, time_of(until), group_at.cluster)
+        return dated(model, points, asked_instant(until), group_at.cluster)
 
     def list_clients(
         self,
@@ -98,7 +84,7 @@ class GroupTools:
         Also version, language, address, last heartbeat and subscriptions. A client with open incidents is unhealthy;
         show_client names them.
         """
-        model, instant = self._store.model(), time_of(at)
+        model, instant = self._store.model(), asked_instant(at)
         if group is not None:
             cluster = find_group(model, group, cluster, instant).cluster
         return dated_list(model, clients(model, group, cluster=cluster, at=instant), limit, instant, cluster)
@@ -115,7 +101,7 @@ class GroupTools:
         cluster: Cluster = None,
     ) -> DatedAnswer[ClientDetail]:
         """Show one client: its groups at a time, which queues it owned when, and its incidents."""
-        model, instant = self._store.model(), time_of(at)
+        model, instant = self._store.model(), asked_instant(at)
         begin = begin_of(model, since, instant)
         detail = client(model, client_id, group=group, cluster=cluster, since=begin, at=instant)
         return dated(model, detail, instant, cluster)
@@ -150,7 +136,7 @@ class GroupTools:
         The answer has a plan of each allocation strategy for each topic, the group's own strategy first: the queues
         that move, what each client gains and loses, and the expected pause (milliseconds) and duplicates (messages).
         """
-        model, instant = self._store.model(), time_of(at)
+        model, instant = self._store.model(), asked_instant(at)
         group_at = find_group(model, group, cluster, instant)
         prediction = what_if(
             model, group_at, clients=clients, leave=leave, join=join, topic=topic, strategy=strategy
@@ -162,7 +148,7 @@ class GroupTools:
         self, group: GroupName, at: At = None, cluster: Cluster = None
     ) -> DatedAnswer[RollingRestart]:
         """Plan a restart of all members of a group that moves the fewest queues: order and moves of each step."""
-        model, instant = self._store.model(), time_of(at)
+        model, instant = self._store.model(), asked_instant(at)
         group_at = find_group(model, group, cluster, instant)
         return dated(model, rolling_restart(model, group_at), instant, group_at.cluster)
 

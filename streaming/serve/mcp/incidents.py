@@ -10,11 +10,11 @@ from streaming.base.settings import Settings
 from streaming.queries.health import Severity
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
-from streaming.queries.present import begin_of
+from streaming.queries.present import asked_instant, begin_of
 from streaming.queries.quality import quality
 from streaming.queries.results import Incident, IncidentDetail, QualityCheck, SqlResult
 from streaming.queries.rule_text import RuleText, rule_text
-from streaming.serve.mcp.dated import ROWS, At, Cluster, DatedAnswer, Limit, dated, dated_list, time_of
+from streaming.serve.mcp.dated import ROWS, At, Cluster, DatedAnswer, Limit, Tools, dated, dated_list
 from streaming.serve.mcp.descriptions import table_text, tables_text
 from streaming.serve.operator_actions import Actor, SqlActions, SqlRecording
 from streaming.serve.store import Store
@@ -23,21 +23,13 @@ from streaming.serve.user import check_operator, current_user
 State = Literal["open", "resolved", "all"]
 
 
-class IncidentTools:
-    """The tools; the docstring of each is its description for a model."""
+class IncidentTools(Tools):
+    """The tools."""
 
     def __init__(self, store: Store, settings: Settings, sql_actions: SqlActions | None) -> None:
-        self._store = store
+        super().__init__(store)
         self._web = settings.web
         self._sql_actions = sql_actions
-        self.tools = (
-            self.list_incidents,
-            self.show_incident,
-            self.explain_rule,
-            self.list_quality_checks,
-            self.describe_tables,
-            self.sql,
-        )
 
     def list_incidents(
         self,
@@ -61,7 +53,7 @@ class IncidentTools:
 
         Each has code, main cause, severity, subject, explanation, evidence, and the first step to do.
         """
-        model, instant = self._store.model(), time_of(at)
+        model, instant = self._store.model(), asked_instant(at)
         listed = incidents(
             model, cluster=cluster, group=group, code=code, severity=severity,
             only_open=since is None and state == "open", only_resolved=state == "resolved",

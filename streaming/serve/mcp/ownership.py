@@ -8,7 +8,7 @@ from streaming.base.limits import REBALANCES
 from streaming.queries import ownership
 from streaming.queries import rebalances as of_rebalances
 from streaming.queries.group_at import find_group
-from streaming.queries.present import begin_of, period_of, present
+from streaming.queries.present import asked_instant, begin_of, period_of, present
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.queue_owners import QueueOwner, queue_owner, queue_owners
 from streaming.queries.results import (
@@ -30,15 +30,13 @@ from streaming.serve.mcp.dated import (
     QueueName,
     Retry,
     Since,
+    Tools,
     Topic,
     Until,
     dated,
     dated_list,
     queue_of,
-    text_of,
-    time_of,
 )
-from streaming.serve.store import Store
 
 _PERIOD_MS = 600_000
 
@@ -50,20 +48,8 @@ class RebalanceList(QueryResult):
     rebalances: tuple[Rebalance, ...] = Field(description="Newest first.")
 
 
-class OwnershipTools:
-    """The tools; the docstring of each is its description for a model."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.tools = (
-            self.list_queues,
-            self.show_queue,
-            self.who_owned,
-            self.list_ownership,
-            self.diff_owners,
-            self.list_rebalances,
-            self.show_rebalance,
-        )
+class OwnershipTools(Tools):
+    """The tools."""
 
     def list_queues(
         self,
@@ -83,7 +69,7 @@ class OwnershipTools:
         Each has its owner, expected owner, status with the reason, lag, waiting time, and the ages of lock, pull and
         consumption.
         """
-        model, instant = self._store.model(), time_of(at)
+        model, instant = self._store.model(), asked_instant(at)
         group_at = find_group(model, group, cluster, instant)
         queues = ownership.queues(model, group_at, topic, retry=retry)
         if problems_only:
@@ -105,7 +91,7 @@ class OwnershipTools:
 
         Owners, offsets, lag, lock, rebalances and incidents. Use it to find out why a queue is stuck.
         """
-        model, instant, mq = self._store.model(), time_of(at), queue_of(queue)
+        model, instant, mq = self._store.model(), asked_instant(at), queue_of(queue)
         group_at = find_group(model, group, cluster, instant)
         begin = present(model, instant) - _PERIOD_MS if since is None else begin_of(model, since, instant)
         return dated(model, queue_detail(model, group_at, mq, begin), instant, group_at.cluster)
@@ -122,7 +108,7 @@ class OwnershipTools:
 
         From when, until when, how it got and lost the queue, and by which rebalance.
         """
-        model, instant, mq = self._store.model(), time_of(at), queue_of(queue)
+        model, instant, mq = self._store.model(), asked_instant(at), queue_of(queue)
         if group is not None:
             group_at = find_group(model, group, cluster, instant)
             cluster, owners = group_at.cluster, [queue_owner(model, group_at, mq)]
@@ -145,10 +131,10 @@ class OwnershipTools:
 
         By queue and time.
         """
-        model, period = self._store.model(), period_of(self._store.model(), text_of(since), text_of(until))
+        model, period = self._store.model(), period_of(self._store.model(), since, until)
         group_at = find_group(model, group, cluster)
         intervals = ownership.intervals(model, group_at, period.since, period.until, topic, retry=retry)
-        return dated_list(model, intervals, limit, time_of(until), group_at.cluster)
+        return dated_list(model, intervals, limit, asked_instant(until), group_at.cluster)
 
     def diff_owners(
         self,
@@ -161,7 +147,7 @@ class OwnershipTools:
         cluster: Cluster = None,
     ) -> DatedAnswer[list[OwnerChange]]:
         """List the queues of a group whose owner differs between two times, with both owners."""
-        model, end = self._store.model(), time_of(later)
+        model, end = self._store.model(), asked_instant(later)
         begin = begin_of(model, earlier, end)
         group_at = find_group(model, group, cluster, begin)
         changes = ownership.diff(model, group_at, end, topic, retry=retry)
@@ -188,7 +174,7 @@ class OwnershipTools:
         Each has its cause, trigger, queues moved and the minimum, longest pause (milliseconds) and duplicates
         (messages); the totals have the number by cause.
         """
-        model, end = self._store.model(), time_of(until)
+        model, end = self._store.model(), asked_instant(until)
         begin = begin_of(model, since, end)
         group_at = find_group(model, group, cluster)
         rebalances = of_rebalances.rebalances(model, group_at, begin, end, last)

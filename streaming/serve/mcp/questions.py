@@ -33,7 +33,7 @@ def question_server(settings: Settings, store: Store, sql_actions: SqlActions | 
     """
     server = McpServer()
     for tools in (GroupTools(store), IncidentTools(store, settings, sql_actions), OwnershipTools(store)):
-        for tool in tools.tools:
+        for tool in tools:
             server.add_question(in_words(tool))
     add_resources(server)
     return server

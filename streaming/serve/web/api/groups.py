@@ -8,7 +8,6 @@ from fastapi.responses import Response
 
 from rebalance_model.entities import MessageQueue
 from streaming.base.limits import REBALANCES
-from streaming.base.times import instant_ms, now_ms
 from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
 from streaming.queries import ownership, queue_owners
@@ -17,7 +16,7 @@ from streaming.queries import rolling_restart as of_restart
 from streaming.queries import what_if as of_what_if
 from streaming.queries.group_at import GroupAt, find_group
 from streaming.queries.plan import Plan
-from streaming.queries.present import TIME_FORMS, begin_of
+from streaming.queries.present import TIME_FORMS, asked_instant, begin_of
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.queue_owners import QueueOwner
 from streaming.queries.results import (
@@ -117,7 +116,7 @@ def diff(
     later: Annotated[str | None, Query(alias="to", description="Later time; default: now.")] = None,
 ) -> Response:
     """List the queues whose owner differs between two times."""
-    end = _instant(later)
+    end = asked_instant(later)
     begin = begin_of(store.model(), earlier, end)
     asked = ownership.diff
     return sent(_ask(store, asked, which.group, which.cluster, begin, end, which.topic, retry=which.retry))
@@ -134,7 +133,7 @@ def rebalances(
     last: Annotated[int, Query(ge=1, le=REBALANCES, description="Maximum number of rebalances, newest first.")] = 20,
 ) -> Response:
     """List the rebalances, newest first, with cause, trigger and cost."""
-    end = _instant(until)
+    end = asked_instant(until)
     begin = begin_of(store.model(), since, end)
     return sent(_ask(store, of_rebalances.rebalances, name, cluster, None, begin, end, last))
 
@@ -149,7 +148,7 @@ def totals(
     cluster: Cluster = None,
 ) -> Response:
     """Show what the rebalances of a period have cost together, the costliest one, and their number by cause."""
-    end = _instant(until)
+    end = asked_instant(until)
     begin = begin_of(store.model(), since, end)
     return sent(_ask(store, of_rebalances.rebalance_totals, name, cluster, None, begin, end))
 
@@ -199,10 +198,6 @@ def plans(
 def restart(*, name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Response:
     """Plan a restart of all members that moves least: the order, and what moves at each step."""
     return sent(_ask(store, of_restart.rolling_restart, name, cluster, at))
-
-
-def _instant(text: str | None) -> int | None:
-    return None if text is None else instant_ms(text, now_ms())
 
 
 def _ask(

@@ -15,8 +15,8 @@ from streaming.base.invalid import unknown_parameter
 from streaming.base.language import ENGLISH, in_language
 from streaming.base.settings import Settings
 from streaming.base.terminal import shortened
-from streaming.base.times import instant_ms, now_ms, written
-from streaming.queries.present import TIME_FORMS, Period, known_ends, period_of, present
+from streaming.base.times import written
+from streaming.queries.present import TIME_FORMS, Period, asked_instant, known_ends, period_of, present
 from streaming.queries.results import as_json
 from streaming.serve.operator_actions import Actor, Source
 from streaming.serve.store import Store
@@ -47,7 +47,7 @@ def _settings(request: Request) -> Settings:
 def _at(
     at: Annotated[str | None, Query(description=f"Time of the state: {TIME_FORMS}. Default: now.")] = None,
 ) -> int | None:
-    return None if at is None else instant_ms(at, now_ms())
+    return asked_instant(at)
 
 
 def _period(
