@@ -77,11 +77,10 @@ def client(
     owned = _rows(model, "intervals", parameters | {"until": until})
     intervals = tuple(Interval(**row).by(until) for row in owned)
     incidents = tuple(map(incident_from_row, _rows(model, "incidents", parameters)))
-    in_groups = tuple(
-        member for member in _clients(model, cluster, group, client_id, at) if member.client_id == client_id
-    )
+    listed = _clients(model, cluster, group, client_id, at)
+    in_groups = tuple(member for member in listed if member.client_id == client_id)
     if not (in_groups or intervals or incidents):
-        names = {member.client_id for member in _clients(model, cluster, group, None, at)}
+        names = {member.client_id for member in listed}
         if (full := full_name(client_id, names, "client")) is not None:
             return client(model, full, group=group, cluster=cluster, since=since, at=at)
         advice = did_you_mean(client_id, names) or gettext("`rebalance-watch client list` lists the clients of a time.")
