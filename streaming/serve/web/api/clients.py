@@ -3,24 +3,23 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.responses import Response
 
 from streaming.queries import clients as of_clients
 from streaming.queries.present import begin_of
 from streaming.queries.results import ClientDetail, GroupClient
-from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, StoreOf, sent
+from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, StoreOf
 
 router = APIRouter(tags=["clients"], route_class=DatedRoute)
 InGroup = Annotated[str | None, Query(description="Only in this group.")]
 
 
-@router.get("/clients", response_model=list[GroupClient])
-def clients(store: StoreOf, at: At, group: InGroup = None, cluster: Cluster = None) -> Response:
+@router.get("/clients")
+def clients(store: StoreOf, at: At, group: InGroup = None, cluster: Cluster = None) -> list[GroupClient]:
     """List clients with version, language, address, last heartbeat, subscriptions, queues and open incidents."""
-    return sent(store.ask_here(of_clients.clients, group, cluster=cluster, at=at))
+    return store.ask_here(of_clients.clients, group, cluster=cluster, at=at)
 
 
-@router.get("/clients/{client_id}", response_model=ClientDetail)
+@router.get("/clients/{client_id}")
 def client(
     *,
     client_id: str,
@@ -29,7 +28,7 @@ def client(
     group: InGroup = None,
     cluster: Cluster = None,
     since: Annotated[str | None, Query(description="Queues and incidents since then; default: all of history.")] = None,
-) -> Response:
+) -> ClientDetail:
     """Show one client in its groups, its queues over time, and its incidents."""
     begin = begin_of(store.model(), since, at)
-    return sent(store.ask_here(of_clients.client, client_id, group=group, cluster=cluster, since=begin, at=at))
+    return store.ask_here(of_clients.client, client_id, group=group, cluster=cluster, since=begin, at=at)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 from fastapi import APIRouter, Query
-from fastapi.responses import Response
 
 from rebalance_model.entities import MessageQueue
 from streaming.base.limits import REBALANCES
@@ -40,7 +39,6 @@ from streaming.serve.web.api.parameters import (
     InPeriod,
     InWhich,
     StoreOf,
-    sent,
 )
 from streaming.tables import ReadModel
 
@@ -50,39 +48,39 @@ T = TypeVar("T")
 router = APIRouter(tags=["groups"], route_class=DatedRoute)
 
 
-@router.get("/groups", response_model=list[Group])
-def groups(store: StoreOf, at: At, cluster: Cluster = None) -> Response:
+@router.get("/groups")
+def groups(store: StoreOf, at: At, cluster: Cluster = None) -> list[Group]:
     """List all groups, unhealthy ones first."""
-    return sent(store.ask_here(of_groups.groups, at=at, cluster=cluster))
+    return store.ask_here(of_groups.groups, at=at, cluster=cluster)
 
 
-@router.get("/groups/{group}", response_model=Overview)
-def group(name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Response:
+@router.get("/groups/{group}")
+def group(name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Overview:
     """Show one group with its members, open incidents and last rebalances."""
-    return sent(_ask(store, of_groups.overview, name, cluster, at))
+    return _ask(store, of_groups.overview, name, cluster, at)
 
 
-@router.get("/groups/{group}/queues", response_model=list[Queue])
-def queues(which: InWhich, store: StoreOf, at: At) -> Response:
+@router.get("/groups/{group}/queues")
+def queues(which: InWhich, store: StoreOf, at: At) -> list[Queue]:
     """List the queues with owner, expected owner and status."""
-    return sent(_ask(store, ownership.queues, which.group, which.cluster, at, which.topic, retry=which.retry))
+    return _ask(store, ownership.queues, which.group, which.cluster, at, which.topic, retry=which.retry)
 
 
-@router.get("/groups/{group}/owners", response_model=list[Interval])
-def owners(which: InWhich, store: StoreOf, at: At) -> Response:
+@router.get("/groups/{group}/owners")
+def owners(which: InWhich, store: StoreOf, at: At) -> list[Interval]:
     """List the ownership interval of each queue at a time; unassigned queues are omitted."""
-    return sent(_ask(store, ownership.owners, which.group, which.cluster, at, which.topic, retry=which.retry))
+    return _ask(store, ownership.owners, which.group, which.cluster, at, which.topic, retry=which.retry)
 
 
-@router.get("/groups/{group}/owners/{topic}/{broker}/{queue_id}", response_model=Interval | None)
+@router.get("/groups/{group}/owners/{topic}/{broker}/{queue_id}")
 def owner(
     *, name: GroupName, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
-) -> Response:
+) -> Interval | None:
     """Show the ownership interval of one queue at a time; null if it was unassigned."""
-    return sent(_ask(store, ownership.who_owned, name, cluster, at, MessageQueue(topic, broker, queue_id)))
+    return _ask(store, ownership.who_owned, name, cluster, at, MessageQueue(topic, broker, queue_id))
 
 
-@router.get("/groups/{group}/queues/{topic}/{broker}/{queue_id}", response_model=QueueDetail)
+@router.get("/groups/{group}/queues/{topic}/{broker}/{queue_id}")
 def queue(
     *,
     name: GroupName,
@@ -93,36 +91,34 @@ def queue(
     at: At,
     since: Annotated[str | None, Query(description="Begin of the period; default: an hour before `at`.")] = None,
     cluster: Cluster = None,
-) -> Response:
+) -> QueueDetail:
     """Show one queue at a time, and its owners, offsets, lag, lock and incidents over the period before it."""
     begin = None if since is None else begin_of(store.model(), since, at)
-    return sent(_ask(store, queue_detail, name, cluster, at, MessageQueue(topic, broker, queue_id), begin))
+    return _ask(store, queue_detail, name, cluster, at, MessageQueue(topic, broker, queue_id), begin)
 
 
-@router.get("/groups/{group}/intervals", response_model=list[Interval])
-def intervals(which: InWhich, store: StoreOf, period: InPeriod) -> Response:
+@router.get("/groups/{group}/intervals")
+def intervals(which: InWhich, store: StoreOf, period: InPeriod) -> list[Interval]:
     """List the ownership intervals of the queues within a period."""
     asked = ownership.intervals
-    return sent(
-        _ask(store, asked, which.group, which.cluster, None, *period, which.topic, retry=which.retry)
-    )  # fmt: skip
+    return _ask(store, asked, which.group, which.cluster, None, *period, which.topic, retry=which.retry)  # fmt: skip
 
 
-@router.get("/groups/{group}/diff", response_model=list[OwnerChange])
+@router.get("/groups/{group}/diff")
 def diff(
     which: InWhich,
     store: StoreOf,
     earlier: Annotated[str, Query(alias="from", description=f"Earlier time: {TIME_FORMS}.")],
     later: Annotated[str | None, Query(alias="to", description="Later time; default: now.")] = None,
-) -> Response:
+) -> list[OwnerChange]:
     """List the queues whose owner differs between two times."""
     end = asked_instant(later)
     begin = begin_of(store.model(), earlier, end)
     asked = ownership.diff
-    return sent(_ask(store, asked, which.group, which.cluster, begin, end, which.topic, retry=which.retry))
+    return _ask(store, asked, which.group, which.cluster, begin, end, which.topic, retry=which.retry)
 
 
-@router.get("/groups/{group}/rebalances", response_model=list[Rebalance])
+@router.get("/groups/{group}/rebalances")
 def rebalances(
     *,
     name: GroupName,
@@ -131,14 +127,14 @@ def rebalances(
     until: Annotated[str | None, Query(description="End time; default: now.")] = None,
     cluster: Cluster = None,
     last: Annotated[int, Query(ge=1, le=REBALANCES, description="Maximum number of rebalances, newest first.")] = 20,
-) -> Response:
+) -> list[Rebalance]:
     """List the rebalances, newest first, with cause, trigger and cost."""
     end = asked_instant(until)
     begin = begin_of(store.model(), since, end)
-    return sent(_ask(store, of_rebalances.rebalances, name, cluster, None, begin, end, last))
+    return _ask(store, of_rebalances.rebalances, name, cluster, None, begin, end, last)
 
 
-@router.get("/groups/{group}/rebalances/totals", response_model=RebalanceTotals)
+@router.get("/groups/{group}/rebalances/totals")
 def totals(
     *,
     name: GroupName,
@@ -146,32 +142,32 @@ def totals(
     since: Annotated[str | None, Query(description="Start time; default: the beginning of history.")] = None,
     until: Annotated[str | None, Query(description="End time; default: now.")] = None,
     cluster: Cluster = None,
-) -> Response:
+) -> RebalanceTotals:
     """Show what the rebalances of a period have cost together, the costliest one, and their number by cause."""
     end = asked_instant(until)
     begin = begin_of(store.model(), since, end)
-    return sent(_ask(store, of_rebalances.rebalance_totals, name, cluster, None, begin, end))
+    return _ask(store, of_rebalances.rebalance_totals, name, cluster, None, begin, end)
 
 
-@router.get("/groups/{group}/rebalances/{rebalance_id}", response_model=Rebalance)
-def rebalance(name: GroupName, rebalance_id: str, store: StoreOf, cluster: Cluster = None) -> Response:
+@router.get("/groups/{group}/rebalances/{rebalance_id}")
+def rebalance(name: GroupName, rebalance_id: str, store: StoreOf, cluster: Cluster = None) -> Rebalance:
     """Show one rebalance with all its moves, by its id or a unique prefix of it."""
-    return sent(_ask(store, of_rebalances.rebalance, name, cluster, None, rebalance_id))
+    return _ask(store, of_rebalances.rebalance, name, cluster, None, rebalance_id)
 
 
-@router.get("/groups/{group}/lag", response_model=list[LagPoint])
+@router.get("/groups/{group}/lag")
 def lag(
     name: GroupName,
     store: StoreOf,
     period: InPeriod,
     cluster: Cluster = None,
     slices: Annotated[int, Query(ge=1, le=2_000, description="Number of slices of the period.")] = 120,
-) -> Response:
+) -> list[LagPoint]:
     """List the lag by topic at the end of each slice of a period for which it was reported."""
-    return sent(_ask(store, of_lag.lag, name, cluster, None, *period, slices))
+    return _ask(store, of_lag.lag, name, cluster, None, *period, slices)
 
 
-@router.get("/groups/{group}/what-if", response_model=list[Plan])
+@router.get("/groups/{group}/what-if")
 def plans(
     *,
     name: GroupName,
@@ -185,19 +181,19 @@ def plans(
     strategy: Annotated[
         str | None, Query(description="A strategy to include even if the policy does not state what it needs.")
     ] = None,
-) -> Response:
+) -> list[Plan]:
     """Predict the allocation after clients join or leave: the plan of each strategy, the group's own first."""
     prediction = _ask(
         store, of_what_if.what_if, name, cluster, at,
         strategy=strategy, leave=leave, join=join, clients=clients, topic=topic,
     )  # fmt: skip
-    return sent(prediction.plans)
+    return prediction.plans
 
 
-@router.get("/groups/{group}/rolling-restart", response_model=RollingRestart)
-def restart(*, name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Response:
+@router.get("/groups/{group}/rolling-restart")
+def restart(*, name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> RollingRestart:
     """Plan a restart of all members that moves least: the order, and what moves at each step."""
-    return sent(_ask(store, of_restart.rolling_restart, name, cluster, at))
+    return _ask(store, of_restart.rolling_restart, name, cluster, at)
 
 
 def _ask(
@@ -212,10 +208,10 @@ def _ask(
     return store.ask_here(ask)
 
 
-@router.get("/owners/{topic}/{broker}/{queue_id}", response_model=list[QueueOwner])
+@router.get("/owners/{topic}/{broker}/{queue_id}")
 def owners_in_each_group(
     *, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
-) -> Response:
+) -> list[QueueOwner]:
     """List who owned a queue at a time, in each group that has it."""
     asked = queue_owners.queue_owners
-    return sent(store.ask_here(asked, topic, broker, queue_id, cluster=cluster, at=at))
+    return store.ask_here(asked, topic, broker, queue_id, cluster=cluster, at=at)

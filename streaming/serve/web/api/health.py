@@ -9,7 +9,8 @@ from pydantic import Field
 from streaming.base.times import now_ms
 from streaming.queries.results import QueryResult
 from streaming.serve.metrics.snapshot import Sources
-from streaming.serve.web.api.parameters import StoreOf, sent
+from streaming.serve.web.api.parameters import StoreOf
+from streaming.serve.web.api.route import sent
 
 router = APIRouter(tags=["health"])
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request
-from fastapi.responses import Response
 
 from streaming.base.place import Place, tables_of
 from streaming.base.times import duration_ms, instant_ms, now_ms
@@ -18,7 +17,7 @@ from streaming.queries.results import Acknowledgement, AlertSilence, Closing, In
 from streaming.serve.alerting import status
 from streaming.serve.operator_actions import Action, Actor, recorded
 from streaming.serve.user import check_operator
-from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, SettingsOf, StoreOf, actor_of, sent
+from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, SettingsOf, StoreOf, actor_of
 
 router = APIRouter(tags=["incidents"], route_class=DatedRoute)
 
@@ -33,7 +32,7 @@ _REASON = 500
 """The maximum characters of a reason."""
 
 
-@router.get("/incidents", response_model=list[Incident])
+@router.get("/incidents")
 def incidents(
     *,
     store: StoreOf,
@@ -46,41 +45,39 @@ def incidents(
     resolved: Annotated[bool, Query(description="Only resolved incidents.")] = False,
     since: Annotated[str | None, Query(description="Incidents that were open at any time since then.")] = None,
     unfold: Annotated[bool, Query(description="Include incidents that another one in the list explains.")] = False,
-) -> Response:
+) -> list[Incident]:
     """List the incidents open now or at a time; with `all` or `since` also resolved ones. Newest first."""
-    return sent(
-        store.ask_here(
+    return store.ask_here(
             of_incidents.incidents, cluster=cluster, group=group, code=code, severity=severity,
             only_open=since is None and not every_one and not resolved, only_resolved=resolved,
             since=begin_of(store.model(), since, at), at=at,
             unfold=unfold,
-        )
-    )  # fmt: skip
+        )  # fmt: skip
 
 
-@router.get("/incidents/{incident_id}", response_model=IncidentDetail)
-def incident(incident_id: str, store: StoreOf) -> Response:
+@router.get("/incidents/{incident_id}")
+def incident(incident_id: str, store: StoreOf) -> IncidentDetail:
     """Show one incident with its timeline and triggering event, by its id or a unique prefix of it."""
-    return sent(store.ask_here(incident_detail.incident, incident_id))
+    return store.ask_here(incident_detail.incident, incident_id)
 
 
-@router.post("/incidents/{incident_id}/acknowledge", response_model=Acknowledgement)
+@router.post("/incidents/{incident_id}/acknowledge")
 def acknowledge(
     request: Request,
     incident_id: str,
     settings: SettingsOf,
     by: _By = None,
     reason: Annotated[str, Body(max_length=_REASON, description="Why; may be empty.")] = "",
-) -> Response:
+) -> Acknowledgement:
     """Acknowledge an open incident: no more reminders of it are sent. Escalation and resolution still are."""
     now, tables, actor = now_ms(), tables_of(settings), actor_of(request, by)
     with recorded(tables, actor, "ACKNOWLEDGE", incident_id, reason) as action:
         check_operator()
         action.target = status.acknowledge(tables, incident_id, reason, actor.name, now).incident_id
-    return sent(Acknowledgement(time=now, author=actor.name, reason=reason))
+    return Acknowledgement(time=now, author=actor.name, reason=reason)
 
 
-@router.post("/incidents/{incident_id}/silence", response_model=AlertSilence)
+@router.post("/incidents/{incident_id}/silence")
 def silence(
     request: Request,
     incident_id: str,
@@ -88,36 +85,36 @@ def silence(
     reason: Annotated[str, Body(min_length=1, max_length=_REASON, description="Why, kept with it.")],
     span: Annotated[str, Body(alias="for", description="Duration: 90s, 30m, 2h or 1d.")],
     by: _By = None,
-) -> Response:
+) -> AlertSilence:
     """Suppress alerts of the incident's code in its group for a time. Those still open at its end are sent then."""
     tables, actor = tables_of(settings), actor_of(request, by)
     with recorded(tables, actor, "SILENCE", incident_id, f"for {span}: {reason}"):
         check_operator()
         made = status.silence_like(tables, incident_id, duration_ms(span), reason, actor.name, now_ms())
     assert made.until is not None
-    return sent(AlertSilence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason))
+    return AlertSilence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason)
 
 
-@router.post("/incidents/{incident_id}/close", response_model=Closing)
+@router.post("/incidents/{incident_id}/close")
 def close(
     request: Request,
     incident_id: str,
     settings: SettingsOf,
     reason: Annotated[str, Body(min_length=1, max_length=_REASON, description="Why, kept with it.")],
     by: _By = None,
-) -> Response:
+) -> Closing:
     """Close an incident: it counts as resolved until it becomes worse; its health is judged as before."""
     return _closing(status.close, "CLOSE", tables_of(settings), actor_of(request, by), incident_id, reason)
 
 
-@router.post("/incidents/{incident_id}/reopen", response_model=Closing)
+@router.post("/incidents/{incident_id}/reopen")
 def reopen(
     request: Request,
     incident_id: str,
     settings: SettingsOf,
     reason: Annotated[str, Body(min_length=1, max_length=_REASON, description="Why, kept with it.")],
     by: _By = None,
-) -> Response:
+) -> Closing:
     """Undo the closing of an incident: it is open again if its condition still holds."""
     return _closing(status.reopen, "REOPEN", tables_of(settings), actor_of(request, by), incident_id, reason)
 
@@ -125,23 +122,23 @@ def reopen(
 def _closing(
     act: Callable[[Place, str, str, str, int], Incident], action: Action, tables: Place, actor: Actor,
     incident_id: str, reason: str,
-) -> Response:  # fmt: skip
+) -> Closing:  # fmt: skip
     """Close or reopen an incident, with a row in the audit trail."""
     now = now_ms()
     with recorded(tables, actor, action, incident_id, reason) as recording:
         check_operator()
         recording.target = act(tables, incident_id, reason, actor.name, now).incident_id
-    return sent(Closing(time=now, author=actor.name, reason=reason))
+    return Closing(time=now, author=actor.name, reason=reason)
 
 
-@router.get("/actions", response_model=list[RecordedAction])
+@router.get("/actions")
 def list_actions(
     *,
     store: StoreOf,
     since: Annotated[str | None, Query(description="Actions since then. Default: all.")] = None,
     kind: Annotated[ActionKind | None, Query(description="Only actions on incidents, or only SQL.")] = None,
     last: Annotated[int, Query(ge=1, le=of_actions.LAST, description="Maximum number of actions.")] = of_actions.LAST,
-) -> Response:
+) -> list[RecordedAction]:
     """List who acknowledged, silenced or closed incidents, ran SQL, or was refused, the newest first."""
     begin = 0 if since is None else instant_ms(since, now_ms())
-    return sent(store.ask_here(of_actions.operator_actions, since=begin, kind=kind, last=last))
+    return store.ask_here(of_actions.operator_actions, since=begin, kind=kind, last=last)

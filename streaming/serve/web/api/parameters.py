@@ -17,7 +17,6 @@ from streaming.base.settings import Settings
 from streaming.base.terminal import shortened
 from streaming.base.times import written
 from streaming.queries.present import TIME_FORMS, Period, asked_instant, known_ends, period_of, present
-from streaming.queries.results import as_json
 from streaming.serve.operator_actions import Actor, Source
 from streaming.serve.store import Store
 from streaming.serve.user import current_user
@@ -150,13 +149,3 @@ InPeriod = Annotated[Period, Depends(_period)]
 InWhich = Annotated[Which, Depends(_which)]
 GroupName = Annotated[str, Path(alias="group", description="Consumer group.")]
 Cluster = Annotated[str | None, Query(description="Cluster; required if the group exists in several.")]
-
-
-def sent(answer: object) -> Response:
-    """Create a response with the JSON that the command line prints."""
-    return sent_json(as_json(answer))
-
-
-def sent_json(content: bytes) -> Response:
-    """Create a response with this JSON."""
-    return Response(content, media_type="application/json", headers={"Cache-Control": "no-store"})

@@ -1,4 +1,4 @@
-"""Parts that every endpoint of the API has: a name, pages of lists, and the version of an answer.
+"""Parts that every endpoint of the API has: a name, the form of its answer, pages of lists, the version of an answer.
 
 A list is cut after it was made: its rows are those of one instant, and a reader that gives `at` gets the same ones on
 each page.
@@ -9,14 +9,19 @@ import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Coroutine
+from functools import wraps
 from http import HTTPStatus
+from inspect import signature
 from typing import Any, Final, get_origin
 
 import msgspec
 from fastapi import Request
+from fastapi.datastructures import DefaultPlaceholder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+
+from streaming.queries.results import as_json
 
 _PROCESS: Final = secrets.token_hex(4)
 """Versions of the tables are counted from the start of a process."""
@@ -39,16 +44,23 @@ _PAGE: Final = [
 
 
 class ApiRoute(APIRoute):
-    """A route whose lists have pages, and whose answers to GET have a version (`ETag`)."""
+    """A route that answers a question: its lists have pages, and its answers to GET have a version (`ETag`)."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
-        is_list = get_origin(given.get("response_model")) is list
-        if is_list:
+        if isinstance(given["response_model"], DefaultPlaceholder):
+            given["response_model"] = signature(endpoint, eval_str=True).return_annotation
+        self.is_list = get_origin(given["response_model"]) is list
+        if self.is_list:
             given["openapi_extra"] = {"parameters": _PAGE}
         if given.get("operation_id") is None:
             given["operation_id"] = endpoint.__name__
-        super().__init__(path, endpoint, **given)
-        self.is_list = is_list
+
+        @wraps(endpoint)
+        def asked(*arguments: Any, **named: Any) -> Response:
+            answer = endpoint(*arguments, **named)
+            return answer if isinstance(answer, Response) else sent(answer)
+
+        super().__init__(path, asked, **given)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
@@ -70,6 +82,16 @@ class ApiRoute(APIRoute):
             return response
 
         return answered
+
+
+def sent(answer: object) -> Response:
+    """Create a response with the JSON that the command line prints."""
+    return sent_json(as_json(answer))
+
+
+def sent_json(content: bytes) -> Response:
+    """Create a response with this JSON."""
+    return Response(content, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 def page_parameters(route: APIRoute) -> list[str]:

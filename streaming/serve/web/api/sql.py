@@ -10,16 +10,16 @@ from streaming.queries import quality as of_quality
 from streaming.queries.results import QualityCheck, SqlResult
 from streaming.serve.operator_actions import Actor
 from streaming.serve.user import check_operator, current_user
-from streaming.serve.web.api.parameters import SettingsOf, StoreOf, sent, sent_json, source_of
-from streaming.serve.web.api.route import ApiRoute
+from streaming.serve.web.api.parameters import SettingsOf, StoreOf, source_of
+from streaming.serve.web.api.route import ApiRoute, sent_json
 
 router = APIRouter(route_class=ApiRoute)
 
 
-@router.get("/quality", tags=["health"], response_model=list[QualityCheck])
-def quality(store: StoreOf) -> Response:
+@router.get("/quality", tags=["health"])
+def quality(store: StoreOf) -> list[QualityCheck]:
     """List the last result of each check of the data, the failed ones first."""
-    return sent(store.ask_here(of_quality.quality))
+    return store.ask_here(of_quality.quality)
 
 
 @router.post("/sql", tags=["sql"], response_model=SqlResult)
