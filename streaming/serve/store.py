@@ -76,14 +76,6 @@ class Store:
             )
         return self._model
 
-    def ask_here(self, question: Callable[Concatenate[ReadModel, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query of `streaming.queries`, or one like it, in the current thread; thread-safe.
-
-        Raises:
-            NotReadyError: there are no tables yet.
-        """
-        return question(self.model(), *args, **kwargs)
-
     async def ask(self, question: Callable[Concatenate[ReadModel, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query off the event loop: ``await store.ask(queues, "orders-group", at=None)``.
 

@@ -57,7 +57,7 @@ class TablesCollector(Collector):
         """Read the tables again only if there are new rows or the values may have become stale."""
         version, now = self._store.version, time.monotonic()
         if self._read is None or self._read[0] != version or now - self._read[1] > _FRESH_SECONDS:
-            self._read = version, now, self._store.ask_here(read_snapshot, self._sources, limit)
+            self._read = version, now, read_snapshot(self._store.model(), self._sources, limit)
         return self._read[2]
 
     def _readable(self, unread: frozenset[str]) -> Metric:

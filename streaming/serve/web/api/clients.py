@@ -16,7 +16,7 @@ InGroup = Annotated[str | None, Query(description="Only in this group.")]
 @router.get("/clients")
 def clients(store: StoreOf, at: At, group: InGroup = None, cluster: Cluster = None) -> list[GroupClient]:
     """List clients with version, language, address, last heartbeat, subscriptions, queues and open incidents."""
-    return store.ask_here(of_clients.clients, group, cluster=cluster, at=at)
+    return of_clients.clients(store.model(), group, cluster=cluster, at=at)
 
 
 @router.get("/clients/{client_id}")
@@ -30,5 +30,6 @@ def client(
     since: Annotated[str | None, Query(description="Queues and incidents since then; default: all of history.")] = None,
 ) -> ClientDetail:
     """Show one client in its groups, its queues over time, and its incidents."""
-    begin = begin_of(store.model(), since, at)
-    return store.ask_here(of_clients.client, client_id, group=group, cluster=cluster, since=begin, at=at)
+    model = store.model()
+    begin = begin_of(model, since, at)
+    return of_clients.client(model, client_id, group=group, cluster=cluster, since=begin, at=at)

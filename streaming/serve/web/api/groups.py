@@ -1,7 +1,6 @@
 """Endpoints of groups and their queues: health, owners, rebalances and lag."""
 
-from collections.abc import Callable
-from typing import Annotated, Concatenate, ParamSpec, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
@@ -42,34 +41,37 @@ from streaming.serve.web.api.parameters import (
 )
 from streaming.tables import ReadModel
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 router = APIRouter(tags=["groups"], route_class=DatedRoute)
+
+
+def _of(store: Store, group: str, cluster: str | None, at: int | None = None) -> tuple[ReadModel, GroupAt]:
+    """Return the tables, and the group that a question is about."""
+    model = store.model()
+    return model, find_group(model, group, cluster, at)
 
 
 @router.get("/groups")
 def groups(store: StoreOf, at: At, cluster: Cluster = None) -> list[Group]:
     """List all groups, unhealthy ones first."""
-    return store.ask_here(of_groups.groups, at=at, cluster=cluster)
+    return of_groups.groups(store.model(), at, cluster)
 
 
 @router.get("/groups/{group}")
 def group(name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Overview:
     """Show one group with its members, open incidents and last rebalances."""
-    return _ask(store, of_groups.overview, name, cluster, at)
+    return of_groups.overview(*_of(store, name, cluster, at))
 
 
 @router.get("/groups/{group}/queues")
 def queues(which: InWhich, store: StoreOf, at: At) -> list[Queue]:
     """List the queues with owner, expected owner and status."""
-    return _ask(store, ownership.queues, which.group, which.cluster, at, which.topic, retry=which.retry)
+    return ownership.queues(*_of(store, which.group, which.cluster, at), which.topic, retry=which.retry)
 
 
 @router.get("/groups/{group}/owners")
 def owners(which: InWhich, store: StoreOf, at: At) -> list[Interval]:
     """List the ownership interval of each queue at a time; unassigned queues are omitted."""
-    return _ask(store, ownership.owners, which.group, which.cluster, at, which.topic, retry=which.retry)
+    return ownership.owners(*_of(store, which.group, which.cluster, at), which.topic, retry=which.retry)
 
 
 @router.get("/groups/{group}/owners/{topic}/{broker}/{queue_id}")
@@ -77,7 +79,7 @@ def owner(
     *, name: GroupName, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
 ) -> Interval | None:
     """Show the ownership interval of one queue at a time; null if it was unassigned."""
-    return _ask(store, ownership.who_owned, name, cluster, at, MessageQueue(topic, broker, queue_id))
+    return ownership.who_owned(*_of(store, name, cluster, at), MessageQueue(topic, broker, queue_id))
 
 
 @router.get("/groups/{group}/queues/{topic}/{broker}/{queue_id}")
@@ -94,14 +96,13 @@ def queue(
 ) -> QueueDetail:
     """Show one queue at a time, and its owners, offsets, lag, lock and incidents over the period before it."""
     begin = None if since is None else begin_of(store.model(), since, at)
-    return _ask(store, queue_detail, name, cluster, at, MessageQueue(topic, broker, queue_id), begin)
+    return queue_detail(*_of(store, name, cluster, at), MessageQueue(topic, broker, queue_id), begin)
 
 
 @router.get("/groups/{group}/intervals")
 def intervals(which: InWhich, store: StoreOf, period: InPeriod) -> list[Interval]:
     """List the ownership intervals of the queues within a period."""
-    asked = ownership.intervals
-    return _ask(store, asked, which.group, which.cluster, None, *period, which.topic, retry=which.retry)  # fmt: skip
+    return ownership.intervals(*_of(store, which.group, which.cluster), *period, which.topic, retry=which.retry)
 
 
 @router.get("/groups/{group}/diff")
@@ -114,8 +115,7 @@ def diff(
     """List the queues whose owner differs between two times."""
     end = asked_instant(later)
     begin = begin_of(store.model(), earlier, end)
-    asked = ownership.diff
-    return _ask(store, asked, which.group, which.cluster, begin, end, which.topic, retry=which.retry)
+    return ownership.diff(*_of(store, which.group, which.cluster, begin), end, which.topic, retry=which.retry)
 
 
 @router.get("/groups/{group}/rebalances")
@@ -131,7 +131,7 @@ def rebalances(
     """List the rebalances, newest first, with cause, trigger and cost."""
     end = asked_instant(until)
     begin = begin_of(store.model(), since, end)
-    return _ask(store, of_rebalances.rebalances, name, cluster, None, begin, end, last)
+    return of_rebalances.rebalances(*_of(store, name, cluster), begin, end, last)
 
 
 @router.get("/groups/{group}/rebalances/totals")
@@ -146,13 +146,13 @@ def totals(
     """Show what the rebalances of a period have cost together, the costliest one, and their number by cause."""
     end = asked_instant(until)
     begin = begin_of(store.model(), since, end)
-    return _ask(store, of_rebalances.rebalance_totals, name, cluster, None, begin, end)
+    return of_rebalances.rebalance_totals(*_of(store, name, cluster), begin, end)
 
 
 @router.get("/groups/{group}/rebalances/{rebalance_id}")
 def rebalance(name: GroupName, rebalance_id: str, store: StoreOf, cluster: Cluster = None) -> Rebalance:
     """Show one rebalance with all its moves, by its id or a unique prefix of it."""
-    return _ask(store, of_rebalances.rebalance, name, cluster, None, rebalance_id)
+    return of_rebalances.rebalance(*_of(store, name, cluster), rebalance_id)
 
 
 @router.get("/groups/{group}/lag")
@@ -164,7 +164,7 @@ def lag(
     slices: Annotated[int, Query(ge=1, le=2_000, description="Number of slices of the period.")] = 120,
 ) -> list[LagPoint]:
     """List the lag by topic at the end of each slice of a period for which it was reported."""
-    return _ask(store, of_lag.lag, name, cluster, None, *period, slices)
+    return of_lag.lag(*_of(store, name, cluster), *period, slices)
 
 
 @router.get("/groups/{group}/what-if")
@@ -183,29 +183,16 @@ def plans(
     ] = None,
 ) -> list[Plan]:
     """Predict the allocation after clients join or leave: the plan of each strategy, the group's own first."""
-    prediction = _ask(
-        store, of_what_if.what_if, name, cluster, at,
-        strategy=strategy, leave=leave, join=join, clients=clients, topic=topic,
-    )  # fmt: skip
+    prediction = of_what_if.what_if(
+        *_of(store, name, cluster, at), strategy=strategy, leave=leave, join=join, clients=clients, topic=topic
+    )
     return prediction.plans
 
 
 @router.get("/groups/{group}/rolling-restart")
 def restart(*, name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> RollingRestart:
     """Plan a restart of all members that moves least: the order, and what moves at each step."""
-    return _ask(store, of_restart.rolling_restart, name, cluster, at)
-
-
-def _ask(
-    store: Store, question: Callable[Concatenate[ReadModel, GroupAt, P], T], name: str, cluster: str | None,
-    at: int | None, /, *arguments: P.args, **keywords: P.kwargs,
-) -> T:  # fmt: skip
-    """Find a group, and return the answer to a question about it."""
-
-    def ask(model: ReadModel) -> T:
-        return question(model, find_group(model, name, cluster, at), *arguments, **keywords)
-
-    return store.ask_here(ask)
+    return of_restart.rolling_restart(*_of(store, name, cluster, at))
 
 
 @router.get("/owners/{topic}/{broker}/{queue_id}")
@@ -213,5 +200,4 @@ def owners_in_each_group(
     *, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
 ) -> list[QueueOwner]:
     """List who owned a queue at a time, in each group that has it."""
-    asked = queue_owners.queue_owners
-    return store.ask_here(asked, topic, broker, queue_id, cluster=cluster, at=at)
+    return queue_owners.queue_owners(store.model(), topic, broker, queue_id, cluster=cluster, at=at)

@@ -43,7 +43,7 @@ def health(request: Request, store: StoreOf) -> Response:
     now = now_ms()
     ages = tuple(
         SourceAge(**source._asdict(), time=last.time, age_ms=max(0, now - last.time))
-        for source, last in sorted(store.ask_here(sources.last_events).items())
+        for source, last in sorted(sources.last_events(store.model()).items())
     )
     return sent(
         Liveness(

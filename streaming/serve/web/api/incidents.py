@@ -6,13 +6,13 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Request
 
 from streaming.base.place import Place, tables_of
-from streaming.base.times import duration_ms, instant_ms, now_ms
+from streaming.base.times import duration_ms, now_ms
 from streaming.queries import incident_detail
 from streaming.queries import incidents as of_incidents
 from streaming.queries import notifications as of_actions
 from streaming.queries.health import Severity
 from streaming.queries.notifications import ActionKind
-from streaming.queries.present import begin_of
+from streaming.queries.present import asked_instant, begin_of
 from streaming.queries.results import Acknowledgement, AlertSilence, Closing, Incident, IncidentDetail, RecordedAction
 from streaming.serve.alerting import status
 from streaming.serve.operator_actions import Action, Actor, recorded
@@ -47,18 +47,18 @@ def incidents(
     unfold: Annotated[bool, Query(description="Include incidents that another one in the list explains.")] = False,
 ) -> list[Incident]:
     """List the incidents open now or at a time; with `all` or `since` also resolved ones. Newest first."""
-    return store.ask_here(
-            of_incidents.incidents, cluster=cluster, group=group, code=code, severity=severity,
-            only_open=since is None and not every_one and not resolved, only_resolved=resolved,
-            since=begin_of(store.model(), since, at), at=at,
-            unfold=unfold,
-        )  # fmt: skip
+    model = store.model()
+    return of_incidents.incidents(
+        model, cluster=cluster, group=group, code=code, severity=severity,
+        only_open=since is None and not every_one and not resolved, only_resolved=resolved,
+        since=begin_of(model, since, at), at=at, unfold=unfold,
+    )  # fmt: skip
 
 
 @router.get("/incidents/{incident_id}")
 def incident(incident_id: str, store: StoreOf) -> IncidentDetail:
     """Show one incident with its timeline and triggering event, by its id or a unique prefix of it."""
-    return store.ask_here(incident_detail.incident, incident_id)
+    return incident_detail.incident(store.model(), incident_id)
 
 
 @router.post("/incidents/{incident_id}/acknowledge")
@@ -140,5 +140,4 @@ def list_actions(
     last: Annotated[int, Query(ge=1, le=of_actions.LAST, description="Maximum number of actions.")] = of_actions.LAST,
 ) -> list[RecordedAction]:
     """List who acknowledged, silenced or closed incidents, ran SQL, or was refused, the newest first."""
-    begin = 0 if since is None else instant_ms(since, now_ms())
-    return store.ask_here(of_actions.operator_actions, since=begin, kind=kind, last=last)
+    return of_actions.operator_actions(store.model(), since=asked_instant(since) or 0, kind=kind, last=last)

@@ -19,7 +19,7 @@ router = APIRouter(route_class=ApiRoute)
 @router.get("/quality", tags=["health"])
 def quality(store: StoreOf) -> list[QualityCheck]:
     """List the last result of each check of the data, the failed ones first."""
-    return store.ask_here(of_quality.quality)
+    return of_quality.quality(store.model())
 
 
 @router.post("/sql", tags=["sql"], response_model=SqlResult)
