@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field
 
@@ -64,55 +64,6 @@ class TelemetryAge(QueryResult):
     )
 
 
-class AnswerTime(NamedTuple):
-    """The instant of an answer, and the telemetry of the clusters that it is about."""
-
-    time: int
-    """Epoch milliseconds; of now, when all telemetry has stopped, the time of the last row."""
-    telemetry: tuple[TelemetryAge, ...]
-    note: str | None
-    """The uncertainties at the instant, in sentences; None: there are none."""
-
-
-def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = None) -> AnswerTime:
-    """Return the instant of an answer, and how old telemetry was then.
-
-    Args:
-        model: the tables.
-        at: the requested instant, epoch milliseconds; None: now.
-        cluster: the cluster that the answer is about; None: all.
-    """
-    rows = model.rows(_SQL["last_rows"], {"instant": instant_of(at), "cluster": cluster})
-    silence = SilenceByCluster(model, at, [(row["cluster"], row["last"]) for row in rows])
-    clock, ends = now_ms() if at is None else at, known_ends(model, at)
-    stopped = at is None and ends is not None and ends.silent
-    ages = tuple(_age(row["cluster"], silence.of(row["cluster"], row["last"]), clock, stopped=stopped) for row in rows)
-    note: str | None = None
-    if not ages:
-        note = "No telemetry by this time: nothing is known."
-    elif ends is not None and ends.at_instant.is_stale:
-        note = ends.said(at, lambda time: f"at={written(time)}")
-    else:
-        note = " ".join(_sentence(one) for one in ages if one.is_stale) or None
-    return AnswerTime(present(model, at), ages, note)
-
-
-def _age(cluster: str, freshness: Freshness, clock: int, *, stopped: bool) -> TelemetryAge:
-    """Return the age; ``stopped``: all telemetry has, so now the last known state is shown."""
-    return TelemetryAge(
-        cluster=cluster,
-        last=clock - freshness.age_ms,
-        age_ms=freshness.age_ms,
-        is_stale=stopped or freshness.is_stale,
-        is_silent=stopped or freshness.silent_since is not None,
-    )
-
-
-def _sentence(old: TelemetryAge) -> str:
-    state = "the state is unknown, what is shown is the last known one" if old.is_silent else "what is shown is old"
-    return f"No telemetry of cluster {old.cluster} since {written(old.last)}: {state}."
-
-
 T = TypeVar("T")
 
 
@@ -131,7 +82,7 @@ class DatedAnswer(QueryResult, Generic[T]):
 def dated(
     model: ReadModel, answer: T, at: int | None = None, cluster: str | None = None, left_out: int = 0
 ) -> DatedAnswer[T]:
-    """Return an answer with its instant.
+    """Return an answer with its instant, and how old telemetry was then.
 
     Args:
         model: the tables.
@@ -140,8 +91,38 @@ def dated(
         cluster: the cluster that it is about; None: all.
         left_out: the number of elements that are left out.
     """
-    time = answer_time(model, at, cluster)
-    return DatedAnswer(**time._asdict(), left_out={"answer": left_out} if left_out else {}, answer=answer)
+    rows = model.rows(_SQL["last_rows"], {"instant": instant_of(at), "cluster": cluster})
+    silence = SilenceByCluster(model, at, [(row["cluster"], row["last"]) for row in rows])
+    clock, ends = now_ms() if at is None else at, known_ends(model, at)
+    stopped = at is None and ends is not None and ends.silent
+    ages = tuple(_age(row["cluster"], silence.of(row["cluster"], row["last"]), clock, stopped=stopped) for row in rows)
+    note: str | None = None
+    if not ages:
+        note = "No telemetry by this time: nothing is known."
+    elif ends is not None and ends.at_instant.is_stale:
+        note = ends.said(at, lambda time: f"at={written(time)}")
+    else:
+        note = " ".join(_sentence(one) for one in ages if one.is_stale) or None
+    return DatedAnswer(
+        time=present(model, at), telemetry=ages, note=note, left_out={"answer": left_out} if left_out else {},
+        answer=answer,
+    )  # fmt: skip
+
+
+def _age(cluster: str, freshness: Freshness, clock: int, *, stopped: bool) -> TelemetryAge:
+    """Return the age; ``stopped``: all telemetry has, so now the last known state is shown."""
+    return TelemetryAge(
+        cluster=cluster,
+        last=clock - freshness.age_ms,
+        age_ms=freshness.age_ms,
+        is_stale=stopped or freshness.is_stale,
+        is_silent=stopped or freshness.silent_since is not None,
+    )
+
+
+def _sentence(old: TelemetryAge) -> str:
+    state = "the state is unknown, what is shown is the last known one" if old.is_silent else "what is shown is old"
+    return f"No telemetry of cluster {old.cluster} since {written(old.last)}: {state}."
 
 
 def dated_list(
