@@ -34,10 +34,10 @@ class Controls:
     @classmethod
     def read(cls, model: "ReadModel") -> Self:
         """Fold all rows of the table."""
-        held = cls()
+        controls = cls()
         rows = model.rows("SELECT * FROM alert_controls k ORDER BY k.time")
-        held.take(msgspec.convert(row, AlertControl) for row in rows)
-        return held
+        controls.take(msgspec.convert(row, AlertControl) for row in rows)
+        return controls
 
     def take(self, rows: Iterable[AlertControl]) -> None:
         """Fold further rows, oldest first."""
