@@ -166,6 +166,7 @@ class PollCollector:
             return
         await self._routes(current, group, [one.topic for one in answers.subscriptions])
         self._emitter.emit(answers.connection(self._stamp(group, broker), when))
+        await self._routes(current, group, list(answers.time_spans))
         self._emitter.emit(ConsumeStats(**self._stamp(group, broker), **when, queues=answers.stats))
         for topic, queues in answers.time_spans.items():
             self._emitter.emit(ConsumeTimeSpan(**self._stamp(group, broker), **when, topic=topic, queues=queues))

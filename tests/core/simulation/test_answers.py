@@ -3,7 +3,7 @@
 import pytest
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.events import ConsumerRunningInfo
+from rebalance_model.observe.events import ConsumerRunningInfo, TopicRoute
 from simulation import broker_responses
 from simulation.cluster import START
 from simulation.rocketmq.client.cached_messages import Message
@@ -204,3 +204,10 @@ def test_a_frozen_client_is_dropped_when_idle_and_others_are_notified():
     assert len(taken) == 2
     heir = (taken[1] - START) / 1000
     assert 185 <= heir <= 189, "120 s after the last byte; by the scan it would be 190 s and up to 20 s more"
+
+
+def test_the_routes_of_topics_that_a_group_has_left_are_still_polled():
+    """As the collector of the product does: a broker's offsets name them, though no member subscribes them."""
+    left = [{"at": 30, "do": "leave", "who": who} for who in ("c-1", "c-2", "c-3")]
+    run = simulate(small(*left), until=65.0)
+    assert [one.asked - START for one in run.of(TopicRoute)] == pytest.approx([*range(12_000, 65_000, 10_000)], abs=10)
