@@ -111,3 +111,16 @@ def test_by_its_heartbeats_one_that_broadcasts_owns_nothing_that_it_pulls():
     assert trace.incidents(CODE) == [(20, "OPENED", f"{CODE} MESSAGE_MODEL")]
     assert trace.owners() == {0: "a", 1: "a", 2: "b", 3: "b"}
     assert trace.incidents("QUEUE_DOUBLE_OWNED") == []
+
+
+def test_one_that_subscribes_nothing_does_not_hide_that_queues_wait():
+    """The broker's table is c's for most of the time, without the topic, which a subscribes still (seed 2092)."""
+    trace = HookTrace().boots(0).heart_beat(1, "a").locks(2, "a", 0, 1)
+    for at in range(3, 33, 5):
+        trace.pulls(at, "a", 0, 1, offset=at).commits(at + 1, "a", 0, at).commits(at + 1, "a", 1, at)
+    trace.unlocks(33, "a", 0, 1)
+    for at in range(34, 150, 30):
+        trace.heart_beat(at, "a").heart_beat(at + 1, "c", topics=()).tick(at + 2)
+    trace.tick(150)
+    opened = [(round(at), what) for at, what, _ in trace.incidents("ORDERED_QUEUE_STUCK")]
+    assert opened == [(93, "OPENED")] * 2

@@ -354,14 +354,14 @@ def group_info(state: GroupState) -> ConsumerGroupInfo | None:
 
 
 def is_subscribed(state: GroupState, topic: str) -> bool:
-    """Return whether the topic is subscribed, by the broker's table or by a member's own answer.
+    """Return whether the topic is subscribed, by the broker's table, or by what a member itself has reported.
 
     The members' heartbeats overwrite the broker's table in turn.
     """
     info = group_info(state)
     if info is not None and topic in info.subscription_table:
         return True
-    return any(s.topic == topic for client in state.clients.values() for s in client.subscriptions)
+    return any(topic in interests_of(state.clients[member]) for member in state.members)
 
 
 def _poppers(state: GroupState, pops: Pops) -> dict[str, dict[tuple[str, int], list[str]]]:
