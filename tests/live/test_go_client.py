@@ -172,6 +172,14 @@ def test_a_frozen_ordered_consumer_has_an_expired_lock(played):
         assert sayings(stuck) == {(queue, "o2") for queue in queues}, source
 
 
+def test_a_queue_whose_lock_a_client_in_go_keeps_after_a_join_is_said(played):
+    """o2 gives it up and does not unlock it, so o3 is refused for 60 s; the hook sees a lock that nobody renews."""
+    for source, code in ((HOOK, "LOCK_EXPIRED"), (POLL, "QUEUE_UNASSIGNED"), (BOTH, "QUEUE_UNASSIGNED")):
+        [one] = played.opened(source, code, "join")
+        assert one.subject in of_orders(played, "o2"), source
+        assert one.resolved, source
+
+
 def test_every_incident_is_resolved_and_none_is_without_a_cause(played):
     named = {
         "LOCK_EXPIRED",
@@ -181,6 +189,7 @@ def test_every_incident_is_resolved_and_none_is_without_a_cause(played):
         "QUEUE_STALLED",
         # Go's client never unlocks a queue that it gives up, so that the next owner is refused for up to 60 s
         # (consumer.go: removeUnnecessaryMessageQueue).
+        "QUEUE_UNASSIGNED",
         "LOCK_ORPHANED",
         "LOCK_CONTENDED",
     }

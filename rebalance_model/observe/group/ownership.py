@@ -226,18 +226,13 @@ def _hand_over(step: GroupStep, mq: MessageQueue, current: str | None, owner: st
     step.shown_by_one("OWNERS")
     first_seen = evidence == "FIRST_SEEN" and current is None
     rebalance_id = queue.rebalance_id = "" if first_seen else rebalances.note_move(step, mq, current, owner)
+    released = _release_evidence(step, mq, current, owner, evidence) if current is not None else ""
     if current is not None:
-        step.assignment(
-            mq,
-            current,
-            assigned=False,
-            evidence=_release_evidence(step, mq, current, owner, evidence),
-            rebalance_id=rebalance_id,
-        )
+        step.assignment(mq, current, assigned=False, evidence=released, rebalance_id=rebalance_id)
         queue.former_owner, queue.released_at = current, step.now
     queue.owner = owner
     _count(step.state, mq, current, owner)
-    queue.unassigned = _unassigned(step, queue, current, evidence) if owner is None else None
+    queue.unassigned = _unassigned(step, queue, current, released) if owner is None else None
     if owner is not None:
         step.state.owner_changed_at = step.state.owner_changed_at if mq.is_retry else step.now
         shown = evidence if evidence in _TAKEN or first_seen else "ANSWER"
@@ -261,9 +256,9 @@ def _count(state: GroupState, mq: MessageQueue, current: str | None, owner: str 
 def _unassigned(step: GroupStep, queue: QueueState, current: str | None, evidence: str) -> Unassigned:
     """Return the record of a queue that lost its owner, and whether that owner was seen to release it.
 
-    After a release the next owner does not wait for a lock that no client holds.
+    One that answers without the queue has released it, though clients in Go keep its lock until that expires.
     """
-    was_released = evidence == "UNLOCKED" or (
+    was_released = evidence in ("UNLOCKED", "ANSWER_WITHOUT") or (
         evidence == "LEFT"
         and any(view.hook and current in view.hook.recent_unregisters for view in step.state.views.values())
     )

@@ -1,10 +1,12 @@
 """QUEUE_UNASSIGNED: no member has a queue that the group should consume, for longer than a hand-over takes.
 
-The limit depends on how the queue became unassigned. After an observed release, the next owner needs two intervals of
-its 20 s timer. A new queue is first seen at the clients' next route query. In any other case, and where the strategy
-itself assigns the queue to no client, the broker may first have to detect that the owner is gone. Only answers of every
-member after that time count; while a member does not answer, the verdict is unknown. A queue that a client has without
-its lock, as a client does that is cut off from its broker, is not unassigned.
+The limit depends on how the queue became unassigned. After an observed release (an unlock, an orderly leave, an answer
+of its owner without the queue), the next owner needs two intervals of its 20 s timer. A new queue is first seen at the
+clients' next route query. In any other case, and where the strategy itself assigns the queue to no client, the broker
+may first have to detect that the owner is gone. A client in Go does not unlock what it gives up
+(apache/rocketmq-client-go#1220): the next one is refused until the lock expires. Only answers of every member after
+that time count; while a member does not answer, the verdict is unknown. A queue that a client has without its lock, as
+a client does that is cut off from its broker, is not unassigned.
 
 GHOST_CONNECTION: a client appears twice in the list, and the strategy gives the share of its second entry to no client
 (`ghost_connections`). It is then certain that the queue gets no owner: the incident opens if lag has grown after every
@@ -16,7 +18,6 @@ from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.ownership import holders
-from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import concerns, route_view_split, stall
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS, ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Severity, Verdict
@@ -39,7 +40,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     if ghosts and grows and step.now - since > step.policy.rebalance_wait_interval:
         severity: Severity = "critical" if step.now - since > step.policy.stuck_after else "warning"
         return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id)
-    is_early = state.rounds.known_at <= since + _grace(step.policy, queue)
+    is_early = state.rounds.known_at <= since + _grace(step, queue)
     if is_early or (not ghosts and route_view_split.may_explain(step, q.mq)):
         return None  # judged again when all have answered (`rounds`)
     severity = "critical" if grows else "warning"
@@ -55,7 +56,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
         "expected_owner": queue.expected_owner,
         "former_owner": queue.former_owner,
         "unowned_ms": step.now - _since(step.state, queue) if queue.owner is None else 0,
-        "limit_ms": _grace(step.policy, queue) if not ghosts else step.policy.rebalance_wait_interval,
+        "limit_ms": _grace(step, queue) if not ghosts else step.policy.rebalance_wait_interval,
         "lag": queue.lag,
         "lag_then": queue.unassigned.lag if queue.unassigned is not None else None,
     }
@@ -71,11 +72,12 @@ def _since(state: GroupState, queue: QueueState) -> int:
     return max(queue.unassigned.since if queue.unassigned is not None else 0, queue.returned_at, state.members_since)
 
 
-def _grace(policy: Policy, queue: QueueState) -> int:
+def _grace(step: GroupStep, queue: QueueState) -> int:
+    policy, is_for_nobody = step.policy, bool(step.state.strategy) and queue.expected_owner is None
     how = queue.unassigned.how if queue.unassigned is not None else ""
     if how == "NEW":
         return policy.unassigned_after_new
-    if how == "RELEASED" and queue.expected_owner is not None:
+    if how == "RELEASED" and not is_for_nobody:
         return policy.unassigned_after_release
     return policy.unassigned_after
 
