@@ -97,9 +97,14 @@ def test_calls_show_a_split_though_no_member_answers(case):
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_what_the_split_leads_to_is_shown_under_it(source):
     found = concluded(SPLIT, source)
-    [split] = [one.incident_id for one in found.open_at_end() if one.code == CODE]
-    under = {one.code for one in found.open_at_end() if one.parent == split}
-    assert under == {"QUEUE_DOUBLE_OWNED", "QUEUE_UNASSIGNED", "QUEUE_STALLED"}
+    by_id = {one.incident_id: one for one in found.open_at_end()}
+    parents = {(one.code, by_id[one.parent].code) for one in by_id.values() if one.parent is not None}
+    assert parents == {
+        ("QUEUE_DOUBLE_OWNED", CODE),
+        ("QUEUE_UNASSIGNED", CODE),
+        ("QUEUE_STALLED", "QUEUE_UNASSIGNED"),
+        ("LAG_GROWTH", "QUEUE_STALLED"),
+    }
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])

@@ -33,8 +33,9 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return CLEAR
     if not state.members or not step.facts.is_divided or not is_subscribed(state, q.mq.topic):
         return CLEAR
-    if queue.unassigned is None:
-        return None
+    route = state.routes.get(q.mq.topic)
+    if queue.unassigned is None or (route is not None and route.missing_since):
+        return None  # a topic that is missing may have been deleted
     ghosts = ghost_connections.leaves_unassigned(step, q.queue)
     since, grows = _since(state, queue), _grows(queue, queue.unassigned)
     if ghosts and grows and step.now - since > step.policy.rebalance_wait_interval:
