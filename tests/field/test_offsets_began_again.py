@@ -39,6 +39,16 @@ def test_a_reader_that_asks_for_an_illegal_offset_is_named(source):
         assert (last[0].client_id, last[3].client_id) == ("10.0.0.1@c1", "10.0.0.2@c2")
 
 
+@pytest.mark.parametrize(("source", "sub_causes"), [("both", {"BEYOND_END"}), ("hook", set())])
+def test_by_a_broker_of_5_x_only_polls_show_such_a_reader(source, sub_causes):
+    """Its hook sees no code 21: once a second a pull of the same offset, as of a client whose pulls are not held."""
+    events = [
+        changed(one, code=None) if isinstance(one, PullMessage) and one.code == 21 else one
+        for one in events_of(CASE, source)
+    ]
+    assert {one.sub_cause for one in concluded_of(events).open_at_end()} == sub_causes
+
+
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_fall_of_the_newest_offset_is_named_with_both_numbers(source):
     opened = concluded(CASE, source).transitions("OFFSET_REGRESSION")[0]

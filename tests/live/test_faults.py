@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from rebalance_model.observe.events import ConsumerRunningInfo
-from tests.instruments.faults.case import POLL, due
+from rebalance_model.observe.hooks import pull_errors
+from tests.instruments.faults.case import HOOK, POLL, due
 from tests.instruments.faults.run import play
 from tests.instruments.faults.stories import STORIES
 from tests.instruments.faults.verdict import answers, judge, read, report, table, wrong
+from tests.support.field import concluded_of, numbered
 from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("faults")  # one process unpacks the recording for all
@@ -28,6 +30,12 @@ OF_REPORTS = Path(__file__).with_name("field.tar.xz")
 def quick(tmp_path_factory):
     """The folder of a recording of the quick faults."""
     return unpacked(RECORDING, tmp_path_factory.mktemp("quick"))
+
+
+@pytest.fixture(scope="module")
+def of_reports(tmp_path_factory):
+    """The folder of a recording of the faults of public reports."""
+    return unpacked(OF_REPORTS, tmp_path_factory.mktemp("reports"))
 
 
 def check(folder):
@@ -43,8 +51,20 @@ def test_each_quick_fault_gives_its_incident_and_no_other_and_it_resolves(quick)
     check(quick)
 
 
-def test_each_fault_of_a_public_report_gives_its_incident_and_no_other(tmp_path):
-    check(unpacked(OF_REPORTS, tmp_path))
+def test_each_fault_of_a_public_report_gives_its_incident_and_no_other(of_reports):
+    check(of_reports)
+
+
+def test_a_topic_created_again_is_known_by_how_its_reader_goes_back(of_reports):
+    """A hook of 5.4.0 sees no code 21, but two commits of 0 at once; the refusals before, code 17, are left out."""
+    group = "again-group"
+    _, log = read(of_reports)
+    seen = [one for one in log if one.source == HOOK and getattr(one, "group", group) == group]
+    conclusions = concluded_of(
+        numbered(one for one in seen if getattr(one, "code", None) != pull_errors.TOPIC_NOT_EXIST)
+    )
+    opened = [one for one in conclusions.transitions("OFFSET_REGRESSION") if one.transition == "OPENED"]
+    assert [(one.group, one.sub_cause) for one in opened] == [(group, "NEWEST_FELL")] * 4
 
 
 def test_the_listener_that_hangs_is_asked_where_it_does(quick):

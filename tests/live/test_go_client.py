@@ -172,7 +172,7 @@ def test_a_frozen_ordered_consumer_has_an_expired_lock(played):
         assert sayings(stuck) == {(queue, "o2") for queue in queues}, source
 
 
-def test_a_queue_whose_lock_a_client_in_go_keeps_after_a_join_is_said(played):
+def test_a_queue_whose_lock_go_keeps_after_a_join_is_said(played):
     """o2 gives it up and does not unlock it, so o3 is refused for 60 s; the hook sees a lock that nobody renews."""
     for source, code in ((HOOK, "LOCK_EXPIRED"), (POLL, "QUEUE_UNASSIGNED"), (BOTH, "QUEUE_UNASSIGNED")):
         [one] = played.opened(source, code, "join")

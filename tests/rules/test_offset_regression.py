@@ -200,3 +200,59 @@ def test_the_fall_of_a_popped_topic_is_not_shown_while_no_member_pops():
     popping = {"a": Member(orderly=False, pops=(TOPIC,))}
     trace = Trace().poll(0, popping, {0: (60, 60)}).poll(10, popping, {0: (1, 1)}).poll(20, popping, {0: (3, 3)})
     assert trace.poll(30, {}, {0: (5, 3)}).poll(40, {}, {0: (6, 3)}).incidents("OFFSET_REGRESSION") == []
+
+
+# A broker of 5.x answers pulls after its hook has run: code 21 (PULL_OFFSET_MOVED) is not seen
+
+
+def corrected(to: int, *, after: float = 0.02, again: float = 0.001, ordered: bool = False) -> HookTrace:
+    """a has pulled up to 5,032, commits 5,000, and then twice another offset, after its last pull."""
+    trace = HookTrace().boots(0).heart_beat(1, "a", "b")
+    trace = trace.locks(2, "a", 0) if ordered else trace.asks(2, "a", 0)
+    trace.pulls(3, "a", 0, offset=5_000).commits(10, "a", 0, 5_000).pulls(20, "a", 0, offset=5_032)
+    trace.commits(20 + after, "a", 0, to).commits(20 + after + again, "a", 0, to)
+    return trace.asks(20 + after + again + 0.01, "a", 0).passes(60)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("to", [0, 4_000])
+def test_a_client_that_corrects_its_offset_downwards_follows_the_log(to, ordered):
+    """DefaultMQPushConsumerImpl, OFFSET_ILLEGAL: it persists twice. What was committed is not in the log: no reread."""
+    trace = corrected(to, ordered=ordered)
+    assert transitions_of(trace, "OFFSET_REGRESSION") == [(20.021, "OPENED", "OFFSET_REGRESSION NEWEST_FELL")]
+
+
+@pytest.mark.parametrize(("after", "again"), [(10, 0.001), (0.02, 2)])
+def test_a_client_that_goes_back_later_or_once_was_reset(after, again):
+    """A tool's reset waits ten seconds after the last pull (MQClientInstance.resetOffset)."""
+    trace = corrected(4_000, after=after, again=again).commits(40, "a", 0, 4_100).passes(60)
+    assert {what for _, _, what in transitions_of(trace, "OFFSET_REGRESSION")} == {"OFFSET_REGRESSION OPERATOR_RESET"}
+
+
+def test_a_client_that_follows_the_reset_of_its_broker_was_reset():
+    """A broker of 5.x keeps the offset of a tool, and answers the next pull as if that were not in the log."""
+    trace = HookTrace().boots(0).heart_beat(1, "a", "b").asks(2, "a", 0).pulls(3, "a", 0, offset=5_000)
+    trace.commits(10, "a", 0, 5_000).pulls(20, "a", 0, offset=5_032)
+    trace._emit(20.01, InvokeBrokerToResetOffset, channel="x:9", topic=TOPIC, queue_id=-1, code=0)
+    trace.commits(20.02, "a", 0, 4_000).commits(20.021, "a", 0, 4_000).asks(20.03, "a", 0).commits(25, "a", 0, 4_100)
+    assert [what for _, _, what in transitions_of(trace)] == ["OFFSET_REGRESSION OPERATOR_RESET"]
+
+
+def test_a_client_that_corrects_its_offset_by_little_has_skipped_it():
+    trace = corrected(5_040)
+    assert [what for _, _, what in trace.incidents()] == ["MESSAGES_STRANDED EXPIRED"]
+    assert evidence(trace, "MESSAGES_STRANDED")[0]["messages"] == 8
+
+
+@pytest.mark.parametrize("fields", [{"again": 0.5}, {"after": 3}, {"ordered": True}])
+def test_a_client_that_commits_its_last_batch_has_skipped_nothing(fields):
+    """Once; later, as it leaves; or of an ordered queue, which it commits twice as it gives it up."""
+    assert corrected(5_064, **fields).incidents("MESSAGES_STRANDED") == []
+
+
+def test_a_commit_carried_by_a_pull_that_another_overtook_corrects_nothing():
+    """As a client with two connections makes them (tests/field/lab/ce-group)."""
+    trace = HookTrace().boots(0).heart_beat(1, "a", "b").asks(2, "a", 0).pulls(3, "a", 0, offset=5_000)
+    trace.pulls(20, "a", 0, offset=5_001, commit=5_000).pulls(20.01, "a", 0, offset=5_001, commit=4_999)
+    trace.commits(20.02, "a", 0, 4_999).commits(25, "a", 0, 5_001)
+    assert trace.incidents() == []

@@ -14,7 +14,7 @@ from tests.support.trace import SILENT, START, Member, Trace, holding, mq
 # QUEUE_UNASSIGNED
 
 
-def test_a_queue_that_its_owner_gives_up_opens_after_40_s_and_resolves_with_an_owner():
+def test_a_queue_that_its_owner_gives_up_is_unassigned_after_40_s():
     """a answers without queue 1 at 20, and b never takes it, though it looks every 20 s. At 60 all have answered after
     40 s: not more than 40 s; at 70 it is.
     """
@@ -45,7 +45,7 @@ def test_a_hand_over_that_ends_in_time_is_a_near_miss():
 
 
 @pytest.mark.parametrize(("taken", "opened"), [(180, []), (190, [(180, "OPENED", "QUEUE_UNASSIGNED")] * 2)])
-def test_the_queues_of_an_owner_that_vanishes_are_unassigned_after_150_s(taken, opened):
+def test_queues_of_an_owner_that_vanishes_are_unassigned_after_150_s(taken, opened):
     """The broker may have to find out first that it is gone (120 s and a scan), and its heirs to look again (20 s)."""
     trace = rounds(Trace(), 0, 20, FOUR)
     rounds(trace, 20, taken, {"a": holding(0, 1)})

@@ -5,7 +5,8 @@ that is gone is answered PULL_OFFSET_MOVED (21), drops the queue, commits the of
 (DefaultMQPushConsumerImpl, OFFSET_ILLEGAL), and takes it again: before 5.0 after ten seconds, since then at once. A
 broker that resets offsets itself answers the same: it is a reset if the hook has seen a tool ask for one. Since 5.0 a
 broker answers pulls after its hooks have run, so a hook sees no code: a commit beyond what was pulled, right after a
-pull and right before the queue is taken again, shows the answer. By polls: the commit has passed an oldest stored
+pull and right before the queue is taken again, shows the answer; a short way beyond, where it is made twice at once, as
+that client does (`commits`). By polls: the commit has passed an oldest stored
 message that was beyond what the group had read (`expiring`).
 
 JUMPED: the offset was moved. By a hook: a client that has queried the stored offset begins beyond every commit that was
@@ -114,10 +115,10 @@ def note_foreign(hook_view: HookQueueView, offset: int, channel: str) -> None:
         hook_view.moved = MovedOffset(reached, offset, hook_view.commit_time, channel)
 
 
-def note_corrected(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, commit: int) -> None:
-    """Process a commit shortly after a pull was answered that its offset is not in the log."""
-    if hook_view.pull_offset >= 0:
-        _record(step, mq, Skipped(max(hook_view.pull_offset, hook_view.commit_offset), commit, step.now, "EXPIRED"))
+def note_corrected(step: GroupStep, mq: MessageQueue, first: int, commit: int) -> None:
+    """Process a commit right after a pull that was answered that its offset is not in the log."""
+    if not _is_recorded(step, mq, commit):
+        _record(step, mq, Skipped(first, commit, step.now, "EXPIRED"))
 
 
 def note_taken(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: HookQueueView) -> None:

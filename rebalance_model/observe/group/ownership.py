@@ -29,7 +29,7 @@ from rebalance_model.observe.state import (
 )
 from rebalance_model.observe.step import GroupStep
 
-_MEANT = ("OPERATOR_RESET", "RESET_TO_MIN")
+MEANT = ("OPERATOR_RESET", "RESET_TO_MIN")
 """Causes of a regression that the holder itself made: earlier commits no longer count."""
 
 
@@ -62,7 +62,7 @@ def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, unlocke
 def _highest_commit(hook_view: HookQueueView) -> int:
     """Return the highest offset committed by or for the holder; a client that lost the queue may commit below it."""
     fallen = hook_view.regression
-    mark = fallen.mark if fallen is not None and fallen.cause not in _MEANT else -1
+    mark = fallen.mark if fallen is not None and fallen.cause not in MEANT else -1
     return max(hook_view.commit_offset, hook_view.commit_at_restart, mark)
 
 

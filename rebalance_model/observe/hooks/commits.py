@@ -8,7 +8,8 @@ A commit lower than the one before it is a regression. Its cause follows from wh
 - REREAD: the client that has just taken the queue began at its former owner's last commit, and the former owner has
   committed since: the messages in between are read twice, at most those of one persist interval.
 - NEWEST_FELL: the owner's pull was answered with OFFSET_MOVED, and it went back: the log ends before its commit. Or its
-  pulls were answered with TOPIC_NOT_EXIST: the topic is a new one, whose reader still carries its former commit.
+  pulls were answered with TOPIC_NOT_EXIST: the topic is a new one, whose reader still carries its former commit. A hook
+  of a 5.x broker sees no OFFSET_MOVED: there two commits at once, right after a pull, show it (`_is_corrected`).
 - RESET_TO_MIN, OPERATOR_RESET: the owner itself went back, to 0 or to another offset. Its pulls carry commits beside
   those that it makes every 5 s, and two of them may overtake each other; so this counts from the second commit on.
 
@@ -28,6 +29,8 @@ OVERTAKEN_WITHIN = 1_000
 """Two commits of one client closer together than this may have overtaken each other; milliseconds."""
 CORRECTED_WITHIN = 60_000
 """A client goes back to an offset that exists within this time after such an answer; milliseconds."""
+REPEATED_WITHIN = 100
+"""A client that corrects its offset commits it twice within this time; milliseconds."""
 NEWEST_FELL = "NEWEST_FELL"
 """The cause of a regression: the queue's newest offset fell below the commit (the topic was created again)."""
 _SERVED = (None, 0, 19)
@@ -125,9 +128,16 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
 
 def _note_jump(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, commit: Commit) -> None:
     """Record a commit, not applied yet, beyond what was pulled."""
-    before, offset = hook_view.commit_offset, commit.offset
-    if hook_view.voided_at and 0 <= before < offset > hook_view.pull_offset and _is_void(hook_view, commit.time):
-        jumps.note_corrected(step, mq, hook_view, offset)
+    before, offset, pulled = hook_view.commit_offset, commit.offset, hook_view.pull_offset
+    if hook_view.voided_at and 0 <= before < offset > pulled >= 0 and _is_void(hook_view, commit.time):
+        jumps.note_corrected(step, mq, max(pulled, before), offset)
+    elif before == offset != pulled and _is_corrected(hook_view, commit):
+        fallen = hook_view.regression
+        is_fall = fallen is not None and fallen.cause in ownership.MEANT and fallen.at == hook_view.commit_time
+        if is_fall and not jumps.reset_by(step, mq):
+            hook_view.voided_at = commit.time
+        elif offset > pulled and not step.state.orderly:  # one that gives up an ordered queue commits twice, too
+            jumps.note_corrected(step, mq, pulled, offset)
     elif commit.client_id is None and not commit.carried:
         jumps.note_foreign(hook_view, offset, commit.channel)
 
@@ -185,23 +195,39 @@ def _note_waiting(hook_view: HookQueueView, time: int, *, advanced: bool) -> Non
 
 def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, before: int, before_time: int) -> None:
     fallen = hook_view.regression
-    if commit.offset >= (fallen.mark if fallen is not None else before):
+    mark = fallen.mark if fallen is not None else before
+    if commit.offset >= mark:
         hook_view.regression, hook_view.commit_at_restart = None, -1
-    elif fallen is None and _is_void(hook_view, commit.time):
+    elif _is_void(hook_view, commit.time) and (fallen is None or hook_view.voided_at == commit.time):
         hook_view.commit_at_restart, hook_view.former, hook_view.reread = -1, None, None
         hook_view.pull_offset = commit.offset
         hook_view.waiting_since = hook_view.behind_since = 0  # what waited is gone
         hook_view.regression = Regression(
-            before, commit.offset, commit.time, NEWEST_FELL, commit.channel, counts=True, consume_time_ms=None
+            mark, commit.offset, commit.time, NEWEST_FELL, commit.channel, counts=True, consume_time_ms=None
         )
     elif fallen is None:
         cause = _cause(step, hook_view, commit, before_time)
-        at_once = cause not in ("OPERATOR_RESET", "RESET_TO_MIN")
+        at_once = cause not in ownership.MEANT
         ms = _consume_time(hook_view, before, before_time, before - commit.offset)
         hook_view.regression = Regression(before, commit.offset, commit.time, cause, commit.channel, at_once, ms)
     else:
         fallen.to = min(fallen.to, commit.offset)
         fallen.counts = fallen.counts or commit.time - fallen.at > OVERTAKEN_WITHIN
+
+
+def _is_corrected(hook_view: HookQueueView, commit: Commit) -> bool:
+    """Return whether the holder commits an offset for the second time at once, right after a pull.
+
+    So does a client whose pull was answered that its offset is not in the log (DefaultMQPushConsumerImpl,
+    OFFSET_ILLEGAL): it persists the offset that it was told, and again as it removes the process queue. One that a tool
+    lets reset its offset waits for ten seconds after its last pull (MQClientInstance.resetOffset).
+    """
+    if commit.carried or commit.client_id is None or hook_view.pull_offset < 0:
+        return False
+    is_holder = commit.client_id == hook_view.holder == hook_view.committer
+    is_at_once = commit.time - hook_view.commit_time <= REPEATED_WITHIN
+    is_after_pull = hook_view.pull_time < hook_view.commit_time  # else that pull carried it, and overtook another
+    return is_holder and is_at_once and is_after_pull and commit.time - hook_view.pull_time <= jumps.AT_ONCE
 
 
 def _is_void(hook_view: HookQueueView, now: int) -> bool:
