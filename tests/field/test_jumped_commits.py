@@ -127,6 +127,15 @@ def test_a_reset_while_the_group_is_stopped_is_said(source, sub_cause):
     assert json.loads(opened.evidence)["moved_by"] is None
 
 
+@pytest.mark.parametrize("silent", [60, 100, 120, MOVED])
+def test_a_hook_that_falls_silent_before_the_reset_hides_nothing_of_it(silent):
+    """It knows when the last member left better than answers, which show that one's last commit seconds later."""
+    events = events_of(RESET, "both")
+    until = events[0].time + silent * 1000
+    known = [one for one in events if one.source_id.startswith("poll") or one.time < until]
+    assert said(concluded_of(numbered(known))) == ("WHILE_EMPTY", 66, "Java@broker-a:0,1,2,3")
+
+
 def by_a_tool(event):
     """Return the commits of resetOffsetByTimeOld: a tool makes them itself."""
     return [

@@ -171,11 +171,13 @@ def _is_left_alone(step: GroupStep, queue: QueueState, info: OffsetInfo, advance
     """Return whether no client can have made a commit, as far as polls show: its push consumers had left before."""
     state = step.state
     settled = state.no_members_since + step.policy.persist_consumer_offset_interval
+    seen = queue.hook_view
+    if seen is not None and seen.commit_offset == queue.commit_offset:
+        advanced_at = min(advanced_at, seen.commit_time)  # an answer shows it up to a poll interval later
     if not 0 < settled <= queue.stats_at or advanced_at > settled or not queue.commit_known:
         return False
     if state.consume_type != PUSH or step.facts.broadcasts or state.proxied_left_at or proxied.is_listed(state):
         return False
-    seen = queue.hook_view
     by_hook = seen is not None and seen.commit_offset >= info.consumer_offset
     return not by_hook and not _is_recorded(step, info.mq, info.consumer_offset)
 
