@@ -1,5 +1,6 @@
 """Score incidents against the ground truth: correct, false and missed ones, and the time to detect."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -170,6 +171,7 @@ def lost_by_both(run: Run) -> list[str]:
     """Return the right incidents of hook or polls alone while which both show the group OK.
 
     One that both have said, too, and ended lately, is not lost: they know of its end, as of a topic that is deleted.
+    Nor is one by a hook that says itself that it does not know whether messages wait (seed 2078).
     """
     lost = []
     for telemetry in ("hook", "poll"):
@@ -179,6 +181,7 @@ def lost_by_both(run: Run) -> list[str]:
                 incident.severity != "info"
                 and _is_correct(run, telemetry, incident)
                 and not _ended_lately(run, incident)
+                and not _is_guessed(json.loads(incident.evidence))
             ):
                 name = _name(incident.group, incident.code, incident.subject)
                 named = f"{telemetry} {name} at {_seconds(incident.opened)}"
@@ -188,10 +191,16 @@ def lost_by_both(run: Run) -> list[str]:
     return lost
 
 
+def _is_guessed(evidence: dict[str, object]) -> bool:
+    """Return whether a queue is said to wait though its lag is not known (`rules.stall`)."""
+    return "lag_at_least" in evidence and evidence["lag"] is None and evidence["lag_at_least"] is None
+
+
 def _ended_lately(run: Run, incident: Incident) -> bool:
-    """Return whether both sources have said the same of the group within two minutes before a minute has passed."""
+    """Return whether both sources have said the same of the group, or anything of the queue, a minute ago or since."""
     return any(
-        (one.group, one.code) == (incident.group, incident.code)
+        one.group == incident.group
+        and (one.code == incident.code or one.subject == incident.subject != "")
         and one.opened <= incident.opened + 60 * SECOND
         and (one.resolved is None or one.resolved >= incident.opened - 60 * SECOND)
         for one in run.incidents["both"]
