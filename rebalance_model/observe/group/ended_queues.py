@@ -115,12 +115,16 @@ def return_queue(step: GroupStep, mq: MessageQueue, queue: QueueState) -> None:
 def waiting(queue: QueueState) -> int | None:
     """Return how many messages wait at least, by the broker's last answer or its hook; None: unknown.
 
+    What an owner had received by then it has consumed by now, or committed as it gave the queue up, unless it hung.
     Of a topic that was left, those that were there then: what is sent later is for others. A broker reports such a
     topic only while the group has no members.
     """
     hook_view, lag = queue.hook_view, queue.lag
     if lag is not None and queue.ended is not None and queue.ended.why == "NOT_SUBSCRIBED":
         lag = max(0, lag - _sent_since(queue, queue.ended))
+    was_read = queue.owner is not None or (queue.released_at or 0) > queue.stats_at
+    if was_read and not queue.stalled_ms and queue.pull_offset >= (queue.broker_offset or 0):
+        lag = 0  # its owner had received all that the last answer shows, and was consuming it
     if hook_view is None or hook_view.commit_offset < 0 or hook_view.pull_offset < 0:
         return lag
     in_flight = hook_view.pull_offset - hook_view.commit_offset
