@@ -58,8 +58,10 @@ class ClusterObserver:
     def handle(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
         """Process a broadcast; a repeated one changes nothing, and one that fails costs itself."""
         step = self._step(moment)
-        with self._losses.containing(event):
+        try:
             self._observe(step, event)
+        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
+            self._losses.note("EVENT", "", error, event)
         return self._concluded(step)
 
     def _observe(self, step: "_Step", event: Broadcast) -> None:

@@ -60,7 +60,8 @@ _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"
 def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts]) -> None:
     """Write rows for what changed materially in this step; queues that were ``judged`` are in hand."""
     if step.touched:
-        incidents, may_be_calm = _by_queue(step.state), not (step.facts.missing or step.cluster.incidents)
+        incidents = _by_queue(step.state) if step.state.incidents else {}
+        may_be_calm = not (step.facts.missing or step.cluster.incidents)
         others = [mq for mq in step.touched if mq not in judged]
         facts_of = {**judged, **of_queues(step.facts, others)} if others else judged
         for mq in step.touched:
@@ -73,7 +74,8 @@ def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts])
 
 def _is_as_before(q: QueueFacts) -> bool:
     """Return whether a queue without an incident, of a group that is polled, certainly has the row that it had."""
-    row, queue, owner = q.queue.last_row, q.queue, q.owner
+    queue, owner = q.queue, q.owner
+    row = queue.last_row
     if row is None or owner is None or owner.unanswered or not (owner.readable and owner.answered):
         return False
     return (
@@ -106,6 +108,8 @@ def _by_queue(state: GroupState) -> _OfQueues:
 def _worst(step: GroupStep, incidents: Iterable[IncidentState]) -> tuple[Health, str] | None:
     """Return the worst incident as health and reason; a parent that holds counts instead of those it absorbs."""
     own = {incident.incident_id: incident for incident in incidents}
+    if not own:
+        return None
     if any(incident.absorbed for incident in own.values()):
         known = (*step.state.incidents.values(), *step.cluster.incidents.values())
         every = {incident.incident_id: incident for incident in known if incident.cleared_at is None}
@@ -117,7 +121,10 @@ def _worst(step: GroupStep, incidents: Iterable[IncidentState]) -> tuple[Health,
 
 def _of_cluster(step: GroupStep) -> Iterator[IncidentState]:
     """Yield the open incidents of the group's brokers and its collector, without those that wait to be resolved."""
-    yield from (away for away in step.proxies_away if away.cleared_at is None)
+    if step.state.proxies:
+        yield from (away for away in step.proxies_away if away.cleared_at is None)
+    if not step.cluster.incidents:
+        return
     subjects = {*step.state.views, step.state.collector.partition("/")[2]}
     for incident in step.cluster.incidents.values():
         is_mine = incident.cleared_at is None and incident.subject in subjects
@@ -198,7 +205,7 @@ def _health_of_members(step: GroupStep) -> tuple[Health, str]:
     state = step.state
     if step.facts.division == "PROXIED":
         return "UNKNOWN", "its clients are behind a proxy and answer no request"
-    silent = [m for m in state.members if state.clients[m].silent]
+    silent = [m for m in state.members if state.clients[m].unanswered and state.clients[m].silent]
     if silent:
         return "UNKNOWN", f"no answer from {silent[0]}" + _more(silent)
     unread = [m for m in state.members if not state.clients[m].readable]
@@ -307,7 +314,7 @@ def _subscriptions(state: GroupState, info: ConsumerGroupInfo) -> tuple[str, ...
     """Return what the group subscribes: by a broker's table, or where none lists a member by those of proxies."""
     if not info.subscription_table and state.proxies:
         return tuple(sorted(f"{topic} {text}".rstrip() for topic, text in proxied.subscriptions(state).items()))
-    return tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values()))
+    return tuple(sorted([f"{s.topic} {s.sub_string}" for s in info.subscription_table.values()]))
 
 
 def _proxied(state: GroupState) -> tuple[str, ...] | None:

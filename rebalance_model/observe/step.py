@@ -109,8 +109,11 @@ class Step:
         self.moment = moment
         self.now = moment.now
         self.effects: list[AnyEffect] = []
-        self.resolved: set[str | None] = set()
-        """The ids of the parents of the incidents that were resolved; None: one had none."""
+
+    @fact
+    def resolved(self) -> set[str | None]:
+        """Return the ids of the parents of the incidents that were resolved; None: one had none."""
+        return set()
 
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before."""
@@ -179,6 +182,10 @@ class GroupStep(Step):
     """A step of a group."""
 
     state: GroupState
+    group_touched = False
+    """True if the group's own row may have changed."""
+    route_splits: tuple[RouteSplit, ...] | None = None
+    """The topics of which members have different routes, where the group is judged; None: unknown (`route_views`)."""
 
     def __init__(self, state: GroupState, policy: Policy, moment: Moment) -> None:
         super().__init__(state, policy, moment)
@@ -190,13 +197,6 @@ class GroupStep(Step):
         self.brokers_to_judge: dict[str, None] = {}
         self.changes: dict[What, None] = {}
         """The changed parts of the group that its rules are about: they are judged."""
-        self.group_touched = False
-        """True if the group's own row may have changed."""
-        self.pools: dict[str, ThreadPool | None] = {}
-        """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
-        self.route_splits: tuple[RouteSplit, ...] | None = None
-        """The topics of which members have different routes, where the group is judged; None: unknown (`route_views`).
-        """
         self.cluster = moment.cluster
         """The state of the group's cluster."""
 
@@ -206,6 +206,11 @@ class GroupStep(Step):
         state, collector = self.state, self.state.collector
         is_polled = bool(collector) and collector not in state.silent
         return GroupFacts(state, self.policy, self.now, is_polled, state.pops or NO_POPS)
+
+    @fact
+    def pools(self) -> dict[str, ThreadPool | None]:
+        """Return by client its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
+        return {}
 
     def changed(self, what: What) -> None:
         """Note what has changed of the group: the one place that decides what is judged and written again by it."""
@@ -265,6 +270,8 @@ class GroupStep(Step):
         The proxies of a cluster list each other's clients. One that has restarted lists none until they return, for
         which they have until its incident is resolved.
         """
+        if not self.state.proxies:
+            return []
         incidents = [
             (view, self.cluster.incidents.get(IncidentKey(PROXY_UNREACHABLE, name)))
             for name, view in self.state.proxies.items()

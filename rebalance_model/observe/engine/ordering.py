@@ -151,7 +151,8 @@ class Ordering:
         broadcast = not isinstance(event, GroupEvent)
         if isinstance(event, ClockStep) and not self._fold_step(event, name, source):
             return None
-        if broadcast and is_consistent(event):
+        is_tick = broadcast and isinstance(event, Tick)
+        if broadcast and not is_tick and is_consistent(event):
             self._compare_clocks(event, name)
         if source.correction < 0 and event.time - source.correction > stamp + FUTURE_MS_MAX:
             state.clocks.forget(name)  # its clock has been set since it was measured
@@ -161,7 +162,7 @@ class Ordering:
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
         if broadcast and isinstance(event, Tick):
-            if not self._fold_tick(event, source, time, stamp, at_once=at_once):
+            if not self._fold_tick(event, name, source, time, stamp, at_once=at_once):
                 return None
         elif broadcast and isinstance(event, BrokerStatus):
             state.note_reachable(event, time)
@@ -209,11 +210,6 @@ class Ordering:
         """Return whether the watermark no longer waits for the source."""
         return self.state.sources[name].late
 
-    def is_known(self, event: Tick | ClockStep) -> bool:
-        """Return whether the event is a copy of one that was pushed before."""
-        last = self.state.source(source_of(event)).last
-        return last is not None and last.covers(instance_of(event.source_id)[1], event.seq)
-
     def skipped(self) -> list[AnyEvent]:
         """Return the buffered events that are not folded, because of their source's clock, since the last call."""
         skipped, self._skipped = self._skipped, []
@@ -258,7 +254,7 @@ class Ordering:
     @property
     def idle_limit(self) -> int:
         """Return how long time may advance without a tick of any source, milliseconds."""
-        return max((self.limit_of(source) for source in self.state.sources.values() if source.tick >= 0), default=0)
+        return max([self.limit_of(source) for source in self.state.sources.values() if source.tick >= 0], default=0)
 
     def known_at(self, time: int) -> int:
         """Return the log's stamp by which an event of that time is released at the latest, if the log continues."""
@@ -294,8 +290,8 @@ class Ordering:
             if any(one.wrong for one in self.state.sources.values()):
                 return self.state.highest + 1  # its silence begins after its last tick
             return NEVER
-        gone = (source for source in self.state.sources.values() if self._may_come_back(source))
-        lags = (min(source.lag + source.interval, self.limit_of(source)) for source in gone)
+        gone = [source for source in self.state.sources.values() if source.ended or source.late]
+        lags = [min(one.lag + one.interval, self.limit_of(one)) for one in gone if self._may_come_back(one)]
         return min(*waited_for, self.state.highest - max(lags, default=0))
 
     def _may_come_back(self, source: Source) -> bool:
@@ -310,7 +306,7 @@ class Ordering:
             if source.tick >= 0
             and not source.late
             and not source.ended
-            and (not source.is_collector or not followed or name in followed)
+            and (source.broker or not followed or name in followed)
         }
 
     def _limit(self, followed: Collection[str]) -> None:
@@ -330,16 +326,15 @@ class Ordering:
 
     # Ticks
 
-    def _fold_tick(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
+    def _fold_tick(self, tick: Tick, name: str, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
         """Process a tick: its source is alive, and time has advanced for the others; return False for a copy."""
         state = self.state
-        if self.is_known(tick):
+        if _is_known(tick, source):
             return False
-        name = source_of(tick)
         source.last, source.ended = Sequence(instance_of(tick.source_id)[1], tick.seq), tick.end
         source.broker = broker_of(tick) if tick.broker else ""
         behind = source.tick - (tick.time - source.correction)
-        if behind > self.limit_of(source):
+        if behind > 0 and behind > self.limit_of(source):
             self._set_clock(name, source, -behind)  # its report of that is lost
             time = source.time_of(tick)
         before, jump = source.tick, source.jump
@@ -444,7 +439,7 @@ class Ordering:
 
     def _fold_step(self, event: ClockStep, name: str, source: Source) -> bool:
         """Bring what a source has reported by its former clock to the new one; return False for a copy."""
-        if self.is_known(event):
+        if _is_known(event, source):
             return False
         source.last = Sequence(instance_of(event.source_id)[1], event.seq)
         state = self.state
@@ -493,3 +488,8 @@ class Ordering:
             heapq.heapify(self.buffer)
             self.state.bytes -= sum(one[3] for one in skipped)
             self._skipped += [corrected(one[4], one[0], self.state.sources[one[1]].correction) for one in skipped]
+
+
+def _is_known(event: Tick | ClockStep, source: Source) -> bool:
+    """Return whether the event is a copy of one of its source that was pushed before."""
+    return source.last is not None and source.last.covers(instance_of(event.source_id)[1], event.seq)

@@ -127,11 +127,6 @@ class Source(msgspec.Struct, array_like=True):
         return number
 
     @property
-    def is_collector(self) -> bool:
-        """Return whether it is a collector: it sends requests, and others may stand by for it."""
-        return not self.broker
-
-    @property
     def complete_until(self) -> int:
         """Return until when all its events are there: a tick that is doubted shows nothing; -1: unknown."""
         return self.tick if self.doubt is None or self.doubt.tick < 0 else self.doubt.tick
@@ -197,10 +192,8 @@ class Waiting(msgspec.Struct, array_like=True):
     def let_pass(self, passed: int) -> None:
         """Advance the stopwatch, and count the time for which newcomers that are behind hold back the others."""
         self.elapsed += passed
-        holds = self.started and any(
-            source.behind_since is not None and not source.late and not source.ended and source.span < NEW_UNTIL
-            for source in self.sources.values()
-        )
+        behind = [source for source in self.sources.values() if source.behind_since is not None]
+        holds = self.started and any(not (one.late or one.ended) and one.span < NEW_UNTIL for one in behind)
         change = RECOVERS_AFTER * passed if holds else -passed
         self.held_by_new = max(0, self.held_by_new + change)
 

@@ -186,7 +186,7 @@ class Timeline:
         state, heap = self.state, self._heap
         if state.falls_silent or (heap and heap[0][0] <= to) or not state.ticked or to - state.ticked > self.idle_limit:
             return True
-        return any(0 < cluster.state.next_check <= to for cluster in self._clusters.values())
+        return bool([one for one in self._clusters.values() if 0 < one.state.next_check <= to])
 
     def flush(self) -> None:
         """Write the changed groups to the store."""
@@ -345,9 +345,9 @@ class Timeline:
         key = f"{event.cluster}/{event.group}"
         group = self._groups.get(key) or self._group(key)
         state, former = group.state, group.state.collector
-        of_cluster = self._on_proxy(event, moment) if isinstance(event, ProxyConnection) else []
+        effects = self._on_proxy(event, moment) if isinstance(event, ProxyConnection) else []
+        of_cluster = len(effects)
         try:
-            effects: list[AnyEffect] = []
             if source in state.silent and source not in moment.cluster.silent:  # it was forgotten, and is back
                 effects += group.on_source(SourceBack(source), moment)
             effects += group.handle(event, moment)
@@ -358,13 +358,13 @@ class Timeline:
         except Exception as error:  # noqa: BLE001  `_fail` raises it where failures are not contained
             state.collector = former
             self._fail(key, error, event)
-            return of_cluster
+            return effects[:of_cluster]
         if state.collector != former:
             self._count_follower(former, -1)
             self._count_follower(state.collector, +1)
         for one in reporters:
             self.state.groups_of.setdefault(one, {})[key] = None
-        return of_cluster + effects
+        return effects
 
     def _check(self, group: GroupState, seq: int) -> None:
         """Check the invariants of the group's state, and note a violation; folding continues in any case.

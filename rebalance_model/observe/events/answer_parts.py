@@ -1,6 +1,6 @@
 """The parts of polls' answers: errors, members, queues of a client, offsets of a broker."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
 from rebalance_model.observe.events.fields import Difference, Int32, Offset, Part, StoredOffset, Text
@@ -113,13 +113,17 @@ class PopProcessQueueInfo(Part, frozen=True, gc=False, kw_only=True):
     """When it last popped, by its clock."""
 
 
-def newest_stamp(queues: Iterable[ProcessQueueInfo], popped: Iterable[PopProcessQueueInfo] = ()) -> int:
+def newest_stamp(queues: Iterable[ProcessQueueInfo], popped: Collection[PopProcessQueueInfo] = ()) -> int:
     """Return the newest stamp of a client's process queues, by its clock; 0: none has any."""
-    newest = max((one.pop_time or 0 for one in popped), default=0)
+    newest = max([one.pop_time or 0 for one in popped]) if popped else 0
     for info in queues:
-        for stamp in (info.lock_time, info.pull_time, info.consume_time):
-            if stamp is not None and stamp > newest:
-                newest = stamp
+        locked, pulled, consumed = info.lock_time, info.pull_time, info.consume_time
+        if pulled is not None and pulled > newest:
+            newest = pulled
+        if consumed is not None and consumed > newest:
+            newest = consumed
+        if locked is not None and locked > newest:
+            newest = locked
     return newest
 
 

@@ -202,7 +202,7 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     @fact
     def hooked_since(self) -> int | None:
         """Return since when all hooks report without a gap; None: one is silent, and may hide any call."""
-        known = sum(view.hook is not None for view in self.state.views.values())
+        known = sum([view.hook is not None for view in self.state.views.values()])
         since = [hook.covered_since for hook in self.hooks.values()]
         return max(since) if since and len(since) == known else None
 
@@ -277,8 +277,8 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
 
         Clients that do not know the request, an account that may not send it, or brokers that can't reach them.
         """
-        asked = ((member, self.state.clients[member]) for member in self.state.members)
-        return frozenset(member for member, one in asked if one.asked and not (one.answered and one.readable))
+        asked = [(member, self.state.clients[member]) for member in self.state.members]
+        return frozenset([member for member, one in asked if one.asked and not (one.answered and one.readable)])
 
     @fact
     def is_mute(self) -> bool:
@@ -305,7 +305,7 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     def strategies(self) -> frozenset[str]:
         """Return the strategy classes that the members which have answered declare."""
         clients = self.state.clients
-        return frozenset(c.strategy for m in self.state.members if (c := clients.get(m)) is not None and c.strategy)
+        return frozenset([c.strategy for m in self.state.members if (c := clients.get(m)) is not None and c.strategy])
 
     @fact
     def strategy(self) -> str | None:

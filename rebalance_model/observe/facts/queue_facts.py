@@ -59,7 +59,7 @@ def _before(now: int, stamp: int | None) -> int | None:
     return now - stamp if stamp is not None else None
 
 
-class QueueFacts(msgspec.Struct, frozen=True, eq=False):
+class QueueFacts(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One queue of a group at one step; valid while the step changes neither its owner nor its broker's hook."""
 
     mq: MessageQueue
@@ -171,11 +171,12 @@ class QueueFacts(msgspec.Struct, frozen=True, eq=False):
 def of_queues(facts: GroupFacts, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueFacts]:
     """Return what is known of several queues; raise KeyError if the group does not have one."""
     state, facts_of = facts.state, {}
+    known, views, clients = state.queues, state.views, state.clients
     for mq in queues:
-        queue, view = state.queues[mq], state.views.get(mq.broker)
-        hook = view.hook if view is not None else None
+        queue, view = known[mq], views.get(mq.broker)
+        seen, hook = queue.hook_view, view.hook if view is not None else None
         live = hook if hook is not None and hook.source not in state.silent else None
-        seen, since = (queue.hook_view, live.covered_since) if live is not None else (None, UNWATCHED)
-        owner = state.clients.get(queue.owner) if queue.owner is not None else None
-        facts_of[mq] = QueueFacts(mq, queue, facts, queue.hook_view, seen, since, view, live, owner)
+        calls, since = (seen, live.covered_since) if live is not None else (None, UNWATCHED)
+        owner = clients.get(queue.owner) if queue.owner is not None else None
+        facts_of[mq] = QueueFacts(mq, queue, facts, seen, calls, since, view, live, owner)
     return facts_of

@@ -96,13 +96,14 @@ def is_served(event: PullMessage) -> bool:
     return event.code in _SERVED
 
 
-def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
+def note_commit(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, commit: Commit) -> None:
     """Record a commit of any client."""
-    hook_view, (offset, time, client_id, _, carried) = step.hook_view(mq), commit
+    offset, time, client_id, channel, carried = commit
     if time < hook_view.commit_time:
         return
-    before, before_time = hook_view.commit_offset, hook_view.commit_time
-    _note_jump(step, mq, hook_view, commit)
+    before, before_time, is_holders = hook_view.commit_offset, hook_view.commit_time, client_id == hook_view.holder
+    if hook_view.voided_at or client_id is None:
+        _note_jump(step, mq, hook_view, commit)
     hook_view.commit_offset, hook_view.commit_time = offset, time
     if offset > before:
         _note_advance(step, mq, hook_view, commit)
@@ -115,12 +116,13 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
     reread = hook_view.reread
     if reread is not None and offset >= reread.mark and _is_reader(hook_view, reread, client_id) and not carried:
         hook_view.reread = None
-    if _shows_reread(hook_view, commit, before) and _has_just_moved(step, hook_view, time):
+    may_show = hook_view.regression is not None or not is_holders
+    if may_show and _shows_reread(hook_view, commit, before) and _has_just_moved(step, hook_view, time):
         _note_reread(step, mq, hook_view, for_move=True)
     hook_view.committer = client_id
-    if client_id is not None and client_id == hook_view.holder:
-        hook_view.last_sign = max(hook_view.last_sign, time)
-    if hook_view.former is not None and _is_former(hook_view, client_id, commit.channel):
+    if client_id is not None and is_holders and time > hook_view.last_sign:
+        hook_view.last_sign = time
+    if hook_view.former is not None and _is_former(hook_view, client_id, channel):
         hook_view.former.commit = max(hook_view.former.commit, offset)
     if hook_view.regression is not None or hook_view.reread is not None or step.is_unsettled(mq):
         step.queues_to_judge[mq] = None

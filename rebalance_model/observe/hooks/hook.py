@@ -52,7 +52,7 @@ from rebalance_model.observe.hooks import (
     pull_errors,
     released_queues,
 )
-from rebalance_model.observe.state import BrokerView, ConcurrentPuller, HookView
+from rebalance_model.observe.state import BrokerView, ConcurrentPuller, HookQueueView, HookView
 from rebalance_model.observe.step import GroupStep
 
 PULL_SILENCE = 30_000
@@ -61,28 +61,29 @@ PULL_SILENCE = 30_000
 
 def fold_pulls(step: GroupStep, view: BrokerView, hook: HookView, event: PullMessage) -> None:
     """Apply pulls; their commit comes last: it is that of the last of these pulls, which began before it."""
-    mq = MessageQueue(event.topic, event.broker, event.queue_id)
+    state, mq = step.state, MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = client_of_channel(view, hook, event.channel)
     if client_id is None:
         jumps.note_unknown_puller(hook, event.channel, event.last_time)
-    if step.state.pops is not None:
-        pops.note_pull(step, step.state.pops, event, client_id)
+    if state.pops is not None:
+        pops.note_pull(step, state.pops, event, client_id)
     released_queues.note_read(step, mq)
     hook_view = step.hook_view(mq)
-    if hook_view.former is not None:
+    if hook_view.former is not None and hook_view.former.client_id != hook_view.holder:
         commits.note_former(step, mq, client_id, event)
     if hook_view.pull_error is not None or event.code not in (None, SUCCESS):
         pull_errors.note(step, mq, client_id, event)
-    client = step.state.clients.get(client_id) if client_id in step.state.members else None
-    if client_id is not None and client is not None and not is_outsider(step.state, client):
-        _pull_of(step, hook, mq, client_id, event)
-    if event.committed >= 0:
-        commit = commits.Commit(event.committed, event.last_time, client_id, event.channel, carried=True)
-        commits.note_commit(step, mq, commit)
+    client = state.clients.get(client_id) if client_id in state.members else None
+    if client_id is not None and client is not None and not is_outsider(state, client):
+        _pull_of(step, hook, mq, hook_view, client_id, event)
+    if (committed := event.committed) >= 0:
+        commit = commits.Commit(committed, event.last_time, client_id, event.channel, carried=True)
+        commits.note_commit(step, mq, hook_view, commit)
 
 
-def _pull_of(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
-    hook_view = step.hook_view(mq)
+def _pull_of(
+    step: GroupStep, hook: HookView, mq: MessageQueue, hook_view: HookQueueView, client_id: str, event: PullMessage
+) -> None:
     if client_id != hook_view.holder and offset_queries.is_locked(step, hook, mq):
         if hook_view.holder is None and offset_queries.has_living_lock(step, hook, mq, client_id, event.first_time):
             offset_queries.hold(step, hook, client_id, [mq], "PULLED")  # it was cut off, dropped, and has returned
@@ -302,7 +303,8 @@ def _commit(step: GroupStep, view: BrokerView, hook: HookView, event: UpdateCons
     if event.code == SUCCESS:
         mq = MessageQueue(event.topic, event.broker, event.queue_id)
         client_id = client_of_channel(view, hook, event.channel)
-        commits.note_commit(step, mq, commits.Commit(event.offset, event.time, client_id, event.channel))
+        commit = commits.Commit(event.offset, event.time, client_id, event.channel)
+        commits.note_commit(step, mq, step.hook_view(mq), commit)
 
 
 def _reset(_: GroupStep, __: BrokerView, hook: HookView, event: InvokeBrokerToResetOffset) -> None:

@@ -1,6 +1,7 @@
 """Fold a client's report of itself (GET_CONSUMER_RUNNING_INFO): its process queues, or a missing answer."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from operator import attrgetter
 
 from rebalance_model.dialect import Reported, unreported
@@ -141,7 +142,7 @@ def _repeats(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) ->
             or info.locked is not kept.locked
             or (info.mq is not mq and info.mq != mq)
             or (queue.hook_view is not None and queue.hook_view.holder != client_id)
-            or _is_made_anew(info, kept)
+            or (info.lock_time != kept.last_lock_timestamp and _is_made_anew(info, kept))
         ):
             return False
     return len(ownership.known_of(state, client_id)) == len(listed)
@@ -382,6 +383,7 @@ def _unacked(event: ConsumerRunningInfo) -> int | None:
     return sum(count or 0 for count in counts) if counts and None not in counts else None
 
 
+@lru_cache(maxsize=1024)
 def _number(text: str) -> int | None:
     """Return a client's property that is a number above 0; None if it is none that any client has."""
     return int(text) if text.isascii() and text.isdecimal() and 0 < len(text) <= _DIGITS and int(text) else None

@@ -209,30 +209,30 @@ COVERED_INTERVALS = 3
 
 def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
     """Process the broker's offsets, and judge the queues by them."""
-    judged, stored = [], 0
-    view = step.state.views.get(event.broker)
+    state, judged, stored = step.state, [], 0
+    view, queues, pops = state.views.get(event.broker), state.queues, state.pops
     asked_before = view.stats_asked if view is not None else 0
     deleted_group.note_answer(view, event)
-    queues = step.state.queues
     step.touched |= dict.fromkeys([info.mq for info in event.queues or ()])
     for info in event.queues or ():
-        queue = queues.get(info.mq) or step.queue(info.mq)
+        mq = info.mq
+        queue = queues.get(mq) or step.queue(mq)
         if event.asked < queue.stats_at:
             continue
         if queue.ended is not None:
-            ended_queues.return_queue(step, info.mq, queue)
+            ended_queues.return_queue(step, mq, queue)
         if 0 < asked_before <= queue.stats_at and info.consumer_offset > (queue.broker_offset or 0):
             stored = max(stored, info.last_time)  # of a message newer than the answer before
         if queue.commit_offset is None:
             step.changed("REPORT")
         _advance(step, queue, info, event)
-        if step.state.pops is not None:
-            _note_popped(step, step.state.pops, info)
-        judged.append(info.mq)
+        if pops is not None:
+            _note_popped(step, pops, info)
+        judged.append(mq)
     if view is not None:
         _note_of_broker(step, view, event, stored)
     step.queues_to_judge |= {mq: "OFFSETS" for mq in judged if mq not in step.queues_to_judge}
-    if not step.state.members:
+    if not state.members:
         step.changed("OFFSETS")
 
 
@@ -335,32 +335,41 @@ def _is_read_from_start(step: GroupStep, mq: MessageQueue) -> bool:
     return is_own and info is not None and info.consume_from_where in _FROM_START
 
 
-def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
-    span = event.asked - queue.stats_at
-    covered = queue.stats_at >= step.state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval
-    if step.state.returns is not None or info.mq.topic.startswith(RETRY_TOPIC_PREFIX):
-        note(step, queue, info, covered=covered)
-    advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
-    if queue.commit_offset is not None and advanced:
-        if info.consumer_offset >= info.pull_offset >= 0 and covered:
-            jumps.note_answer(step, queue, info, queue.advanced_at)
+def _note_advanced(step: GroupStep, queue: QueueState, info: OffsetInfo, *, covered: bool) -> None:
+    """Process a higher commit than in the answer before, which is not applied yet."""
+    if queue.commit_offset is None:
+        return
+    if info.consumer_offset >= info.pull_offset >= 0 and covered:
+        jumps.note_answer(step, queue, info, queue.advanced_at)
+    if queue.oldest is not None:
         jumps.note_expired(step, queue, info)
-        step.state.advanced_at = queue.advanced_at = step.now
-    if advanced and info.mq.is_retry:
-        skipped.note(step, info.mq, info.consumer_offset)
-    _note_pulled(queue, info, event.time)
-    waited, newest_before = queue.lag, queue.broker_offset
+    step.state.advanced_at = queue.advanced_at = step.now
+
+
+def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
+    state, span, now = step.state, event.asked - queue.stats_at, event.time
+    commit, newest, is_retry = info.consumer_offset, info.broker_offset, info.mq.topic.startswith(RETRY_TOPIC_PREFIX)
+    commit_before, newest_before, waited = queue.commit_offset, queue.broker_offset, queue.lag
+    covered = queue.stats_at >= state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval
+    if is_retry or state.returns is not None:
+        note(step, queue, info, covered=covered)
+    advanced = commit_before is None or commit > commit_before
+    if advanced:
+        _note_advanced(step, queue, info, covered=covered)
+    if advanced and is_retry:
+        skipped.note(step, info.mq, commit)
+    _note_pulled(queue, info, now)
     if queue.skipped is not None:
-        skipped.note_committed(step, queue, queue.skipped, info.consumer_offset)
-    is_usual = newest_before is not None and newest_before <= info.broker_offset >= info.consumer_offset
+        skipped.note_committed(step, queue, queue.skipped, commit)
+    is_usual = newest_before is not None and newest_before <= newest >= commit
     fell = not (is_usual and not queue.beyond_since) and _note_newest(step, queue, info, event)
     if queue.fallen_back is not None or not advanced:
         _note_fall(queue, info)
-    queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
+    queue.commit_offset, queue.broker_offset, queue.stats_at = commit, newest, now
     if queue.hook_view is not None:
-        _note_behind(queue.hook_view, info, event.time)
-    queue.commit_known = queue.commit_known or info.consumer_offset > 0 or _is_read_from_start(step, info.mq)
-    waits = queue.lag
+        _note_behind(queue.hook_view, info, now)
+    queue.commit_known = queue.commit_known or commit > 0 or _is_read_from_start(step, info.mq)
+    waits = newest - commit if queue.commit_known and newest >= commit else queue.lag
     note_lag(queue, waited, waits, covered=covered, policy=step.policy)
     if advanced or fell or not waited or not waits:
         queue.stalled_ms = 0

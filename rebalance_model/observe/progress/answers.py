@@ -16,6 +16,7 @@ from rebalance_model.observe.events import (
     OffsetInfo,
     PopProcessQueueInfo,
     ProcessQueueInfo,
+    TimeSpanInfo,
     TopicOffset,
     TopicStats,
     instance_of,
@@ -39,7 +40,7 @@ ANSWERS_FORGOTTEN_AFTER = 3_600_000
 restart."""
 INTERVAL_MAX = 1_200_000
 """The highest interval that a row names, milliseconds: readers look back for three of them, at most 65 minutes."""
-_T = TypeVar("_T")
+_T = TypeVar("_T", OffsetInfo, TimeSpanInfo)
 
 
 class _Common(TypedDict):
@@ -61,7 +62,7 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
         return []
     interval, at = _interval(state, event, "", policy), _answered(event)
     rows: list[QueueProgress] = []
-    for broker, queues in _by_broker((info.mq, info) for info in event.queues).items():
+    for broker, queues in _by_broker(event.queues).items():
         commits = _commits(state, broker, queues)
         pulls = [info.pull_offset if info.pull_offset >= 0 else None for info in queues]
         lags: list[int | None] = []
@@ -75,7 +76,8 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
             in_flight.append(
                 (pull - commit if pull > commit else 0) if pull is not None and commit is not None else None
             )
-            ready.append(behind_by(newest, pull) if commit is not None or pull else None)
+            has_pulled = pull is not None and newest >= pull and (commit is not None or pull > 0)
+            ready.append(newest - (pull or 0) if has_pulled else None)
             waits.append(lag and _waiting_at_most(info, at))  # 0 and None stay
         row = QueueProgress(
             **_common(event, broker, at, interval),
@@ -127,7 +129,7 @@ def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -
             queue_id=tuple(info.mq.queue_id for info in queues),
             waiting_ms=tuple(max(0, info.delay_time) for info in queues),
         )
-        for broker, queues in _by_broker((info.mq, info) for info in event.queues).items()
+        for broker, queues in _by_broker(event.queues).items()
     ]
 
 
@@ -162,20 +164,20 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
         _forget(state, at - ANSWERS_FORGOTTEN_AFTER)
     client = state.clients.setdefault(event.client_id, ClientProgress())
     former_queues, client.queues = client.queues, {}
-    repeats = at - client.repeated_at >= REPEATED_AFTER
+    repeats, committed = at - client.repeated_at >= REPEATED_AFTER, state.committed
     newest = newest_stamp(event.queues, event.pop_queues)
-    changed: list[tuple[MessageQueue, ClientQueue]] = []
+    changed: dict[str, list[tuple[MessageQueue, ClientQueue]]] = {}
     for info in event.queues:
         if info.dropped:
             continue
         mq = info.mq
-        if state.first_offsets or mq.queue_id not in state.committed.get(mq.broker, {}).get(mq.topic, ()):
+        if state.first_offsets or mq.queue_id not in committed.get(mq.broker, {}).get(mq.topic, ()):
             _note_first(state, info)
         place = (mq.broker, mq.topic, mq.queue_id)
         before = former_queues.get(place)
         queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
         if repeats or before is None or before.differs(info):
-            changed.append((mq, queue))
+            changed.setdefault(mq.broker, []).append((mq, queue))
     if repeats:
         client.repeated_at = at
     if event.pop_queues or client.popped:
@@ -191,7 +193,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
             pull_at=tuple([queue.pull_at or None for _, queue in queues]),
             consume_at=tuple([queue.consume_at or None for _, queue in queues]),
         )
-        for broker, queues in _by_broker((mq, (mq, queue)) for mq, queue in changed).items()
+        for broker, queues in changed.items()
     ]
 
 
@@ -251,10 +253,11 @@ def _interval(state: ProgressState, event: Answer, client_id: str, policy: Polic
     """
     name = _name_of(event.source_id, type(event), event.broker, client_id)
     at, spacing = _answered(event), state.spacings.get(name)
-    gaps = spacing.gaps_ms if spacing is not None else ()
-    if spacing is not None and at > spacing.answered:
-        gaps = (*gaps, at - spacing.answered)[-2:]
-    state.spacings[name] = Spacing(at, gaps)
+    if spacing is None:
+        spacing = state.spacings[name] = Spacing(at)
+    elif at > spacing.answered:
+        spacing.gaps_ms = (*spacing.gaps_ms[-1:], at - spacing.answered)
+    spacing.answered, gaps = at, spacing.gaps_ms
     return min(*gaps, INTERVAL_MAX) if gaps else policy.of_group(event.cluster, event.group).poll_interval
 
 
@@ -264,11 +267,11 @@ def _name_of(source_id: str, kind: type[Answer], broker: str, client_id: str) ->
     return f"{instance_of(source_id)[0]} {kind.__struct_config__.tag} {broker} {client_id}".rstrip()
 
 
-def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]:
-    """Group the queues of an answer by broker: a client has queues of several."""
+def _by_broker(infos: Iterable[_T]) -> dict[str, list[_T]]:
+    """Group the queues of an answer by broker."""
     by_broker: dict[str, list[_T]] = {}
-    for mq, queue in queues:
-        by_broker.setdefault(mq.broker, []).append(queue)
+    for info in infos:
+        by_broker.setdefault(info.mq.broker, []).append(info)
     return by_broker
 
 

@@ -47,15 +47,15 @@ def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
     """Process a second's pulls (PULL_MESSAGE), with the commit of the last one; return the row, if one is due."""
     queue = _hook_queue(state, event, event.topic, event.queue_id)
     queue.pull_offset, queue.pull_at = event.last_offset, max(queue.pull_at, event.last_time)
-    if event.committed >= 0 and event.last_time >= queue.commit_at:
-        _note_commit(state, event, queue, event.topic, event.queue_id, event.committed)
+    if (committed := event.committed) >= 0 and event.last_time >= queue.commit_at:
+        _note_commit(state, event, queue, event.topic, event.queue_id, committed)
     _note_newest(queue, event.broker_offset, event.time)
     return _hook_row(state, event)
 
 
-def on_popped(state: ProgressState, event: PoppedEvent, *, was_restarted: bool) -> list[QueueProgress]:
+def on_popped(state: ProgressState, event: PoppedEvent) -> list[QueueProgress]:
     """Process a call of a consumer that pops; return the row, if one is due."""
-    on_call(state, event, was_restarted=was_restarted)
+    on_call(state, event)
     if isinstance(event, PopMessage) or event.code not in popped.DONE:
         return []
     if by_hook(state, event.broker, event.topic, event.queue_id, event.time) is None:
@@ -87,13 +87,14 @@ def pending_hook_row(state: ProgressState, cluster: str, group: str, broker: str
 
 def _hook_queue(state: ProgressState, event: GroupEvent, topic: str, queue_id: int) -> HookQueueProgress:
     """Return the hook's values of the queue, marked as seen now."""
-    hook = state.hooks.setdefault(event.broker, HookProgress())
-    queue = hook.queues.get((topic, queue_id))
+    hook, place, time = state.hooks.get(event.broker), (topic, queue_id), event.time
+    if hook is None:
+        hook = state.hooks[event.broker] = HookProgress()
+    queue = hook.queues.get(place)
     if queue is None:
-        queue = hook.queues[topic, queue_id] = HookQueueProgress()
-    queue.seen_at = max(queue.seen_at, event.time)
-    hook.seen_at = max(hook.seen_at, event.time)
-    hook.unwritten[topic, queue_id] = None
+        queue = hook.queues[place] = HookQueueProgress()
+    queue.seen_at, hook.seen_at = max(queue.seen_at, time), max(hook.seen_at, time)
+    hook.unwritten[place] = None
     return queue
 
 

@@ -1,13 +1,12 @@
 """Write the progress rows of all groups of a shard, and keep the states that they are made from."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
-from typing import TypeAlias
+from typing import Never, TypeAlias, cast
 
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import (
     AckMessage,
-    Answer,
     ChangeMessageInvisibletime,
     ConsumerRunningInfo,
     ConsumeStats,
@@ -15,6 +14,7 @@ from rebalance_model.observe.events import (
     GroupEvent,
     LockBatchMq,
     PopMessage,
+    PoppedEvent,
     PullMessage,
     TopicStats,
     UpdateConsumerOffset,
@@ -32,27 +32,27 @@ from rebalance_model.observe.progress.hooks import (
     pending_hook_row,
 )
 from rebalance_model.observe.progress.state import ProgressState, decode_progress, encode_progress
-from rebalance_model.observe.state import Sequence, UnreadableStateError, note_sequence
+from rebalance_model.observe.state import Sequence, UnreadableStateError, note_sequence, popped_queues
 
 Unwritten: TypeAlias = dict[tuple[str, str, str], int]
 """By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
 OnLost: TypeAlias = Callable[[str, Exception, bytes | GroupEvent | None], None]
 """Called with a group's key, the error, and the blob or the event that led to it."""
-_KINDS = frozenset(
-    {
-        PullMessage,
-        UpdateConsumerOffset,
-        ConsumeStats,
-        ConsumerRunningInfo,
-        ConsumeTimeSpan,
-        LockBatchMq,
-        TopicStats,
-        PopMessage,
-        AckMessage,
-        ChangeMessageInvisibletime,
-    }
-)
-"""The kinds of events that carry quantities."""
+_ANSWERS: Mapping[type[GroupEvent], Callable[[ProgressState, Never, Policy], list[QueueProgress]]] = {
+    ConsumerRunningInfo: on_running_info,
+    ConsumeStats: on_stats,
+    ConsumeTimeSpan: on_time_span,
+    TopicStats: on_topic_stats,
+}
+_CALLS: Mapping[type[GroupEvent], Callable[[ProgressState, Never], list[QueueProgress]]] = {
+    PullMessage: on_pull,
+    UpdateConsumerOffset: on_commit,
+    LockBatchMq: on_locks,
+    PopMessage: on_popped,
+    AckMessage: on_popped,
+    ChangeMessageInvisibletime: on_popped,
+}
+"""The function for each kind of event that carries quantities; each takes its own kind."""
 
 
 class ProgressLog:
@@ -83,15 +83,18 @@ class ProgressLog:
         Returns:
             The resulting rows.
         """
-        if type(event) not in _KINDS:
+        kind = type(event)
+        if kind not in _CALLS and kind not in _ANSWERS:
             return []
-        state = self._state(event.cluster, event.group)
+        state = self._states.get(f"{KEY_PREFIX}{event.cluster}/{event.group}") or self._state(
+            event.cluster, event.group
+        )
         try:
             rows = observe(state, event, self._policy)
         except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
             self._begin_again(event.cluster, event.group, error, event)
             return []
-        if not isinstance(event, Answer) and (hook := state.hooks.get(event.broker)) is not None:
+        if kind in _CALLS and (hook := state.hooks.get(event.broker)) is not None:
             if hook.unwritten:
                 self._unwritten.setdefault((event.cluster, event.group, event.broker), now)
             else:
@@ -176,41 +179,18 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     """
     instance, start = instance_of(event.source_id)
     sequence = state.sequences.get(instance)
-    if sequence is not None and sequence.covers(start, event.seq):
+    if sequence is not None and start == sequence.start and event.seq > sequence.seq:
+        sequence.seq = event.seq  # the usual case
+    elif sequence is not None and sequence.covers(start, event.seq):
         return []
-    note_sequence(state.sequences, instance, Sequence(start, event.seq))
-    if isinstance(event, Answer):
-        return _of_answer(state, event, policy)
-    hook = state.hooks.get(event.broker)
-    rows: list[QueueProgress] = []
-    if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:
-        rows = pending_hook_row(state, event.cluster, event.group, event.broker)  # pending since before a silence
-    return rows + _of_call(state, event, was_restarted=sequence is not None and start != sequence.start)
-
-
-def _of_answer(state: ProgressState, event: Answer, policy: Policy) -> list[QueueProgress]:
-    match event:
-        case ConsumerRunningInfo():  # the most frequent one
-            return on_running_info(state, event, policy)
-        case ConsumeStats():
-            return on_stats(state, event, policy)
-        case ConsumeTimeSpan():
-            return on_time_span(state, event, policy)
-        case TopicStats():
-            return on_topic_stats(state, event, policy)
-        case _:
-            return []
-
-
-def _of_call(state: ProgressState, event: GroupEvent, *, was_restarted: bool) -> list[QueueProgress]:
-    match event:
-        case PullMessage():
-            return on_pull(state, event)
-        case UpdateConsumerOffset():
-            return on_commit(state, event)
-        case LockBatchMq():
-            return on_locks(state, event)
-        case PopMessage() | AckMessage() | ChangeMessageInvisibletime():
-            return on_popped(state, event, was_restarted=was_restarted)
-        case _:
-            return []
+    else:
+        note_sequence(state.sequences, instance, Sequence(start, event.seq))
+        if sequence is not None and state.popped is not None and isinstance(event, PoppedEvent):
+            popped_queues.forget(state.popped, event.broker, event.time)  # the broker has restarted
+    if (of_answer := _ANSWERS.get(type(event))) is not None:
+        return of_answer(state, cast("Never", event), policy)
+    hook, of_call = state.hooks.get(event.broker), _CALLS[type(event)]
+    if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:  # pending since before a silence
+        rows = pending_hook_row(state, event.cluster, event.group, event.broker)
+        return rows + of_call(state, cast("Never", event))
+    return of_call(state, cast("Never", event))

@@ -156,12 +156,10 @@ class PoppedQuantities(NamedTuple):
     """Messages of which the first one is the next to be consumed: in order that may be one in flight."""
 
 
-def on_call(state: ProgressState, event: PoppedEvent, *, was_restarted: bool) -> None:
-    """Process a call of a consumer that pops; after a restart of the broker the state is new."""
+def on_call(state: ProgressState, event: PoppedEvent) -> None:
+    """Process a call of a consumer that pops."""
     if state.popped is None:
         state.popped = PoppedQueues()
-    if was_restarted:
-        popped_queues.forget(state.popped, event.broker, event.time)
     popped_queues.fold(state.popped, event, by_proxy=True)  # a client's own refusal as late as that is rare
     if isinstance(event, PopMessage):
         popped_queues.forget_unused(state.popped, event.time)

@@ -42,9 +42,6 @@ RISING = 1 << 11
 HELD = 1 << 17
 """A message of it is popped, and kept by renewals or in order."""
 
-EVERY = -1
-"""The flags of a queue with an open or pending incident."""
-
 BEATS = 1 << 12
 """The client's heartbeats are observed, or a broker is known not to take them."""
 DOUBLED = 1 << 13
@@ -64,38 +61,39 @@ REREAD = 1 << 20
 
 
 def of_queues(step: GroupStep, queues: Iterable[QueueFacts]) -> list[tuple[QueueFacts, int]]:
-    """Return the queues that have to be judged, each with its flags: all of them for one with an incident."""
+    """Return the queues that have to be judged, each with its flags: also one without any that has an incident."""
     unsettled, popped, to_judge = step.state.unsettled, step.facts.popped, []
     for q in queues:
-        if unsettled and str(q.mq) in unsettled:
-            to_judge.append((q, EVERY))
-        elif q.queue.ended is not None or q.mq.topic in popped:
+        is_unsettled = bool(unsettled) and str(q.mq) in unsettled
+        if q.queue.ended is not None or q.mq.topic in popped:
             to_judge.append((q, 0))
-        elif flags := of_queue(step, q):
+        elif (flags := of_queue(step, q, is_unsettled=is_unsettled)) or is_unsettled:
             to_judge.append((q, flags))
     return to_judge
 
 
-def of_queue(step: GroupStep, q: QueueFacts) -> int:
+def of_queue(step: GroupStep, q: QueueFacts, *, is_unsettled: bool = False) -> int:
     """Return the flags of a queue; schedule the check that is due when its owner's lock expires."""
-    queue, policy, flags = q.queue, step.policy, 0
+    queue, owner, now = q.queue, q.owner, step.now
+    flags = 0 if queue.owner == queue.expected_owner else MISPLACED
     if queue.owner is None:
         flags = UNASSIGNED
-    elif queue.owner != queue.expected_owner:
-        flags = MISPLACED
-    if q.owner is not None and step.queues_to_judge.get(q.mq) != "OFFSETS":
-        flags |= _of_owner(step, q, q.owner)
+    if owner is not None and (is_unsettled or step.queues_to_judge.get(q.mq) != "OFFSETS"):
+        flags |= _of_owner(step, q, owner)
     if q.seen is not None:
         flags |= _of_calls(step, q, q.seen)
     if queue.stalled_ms:
         flags |= _of_stall(step, q)
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
-    popped = step.facts.pops.queues.queues.get(q.mq)
-    flags |= HELD | STUCK if popped is not None and popped.held_messages else 0
-    flags |= (RIVAL if queue.rival is not None else 0) | (DROPPED if queue.dropped_by is not None else 0)
+    if (all_popped := step.facts.pops.queues.queues) and (one := all_popped.get(q.mq)) is not None:
+        flags |= HELD | STUCK if one.held_messages else 0
+    if queue.rival is not None:
+        flags |= RIVAL
+    if queue.dropped_by is not None:
+        flags |= DROPPED
     trend = queue.lag_trend
-    if trend is not None and queue.stats_at == step.now and step.now - trend.rising_since >= policy.lag_growth_window:
+    if trend is not None and queue.stats_at == now and now - trend.rising_since >= step.policy.lag_growth_window:
         flags |= RISING
     return flags
 

@@ -66,20 +66,20 @@ class Coverage(msgspec.Struct, frozen=True):
 def coverage(step: GroupStep) -> str:
     """Return the sources of a group and its suspended rules as JSON."""
     state, polls, hooks = step.state, step.facts.is_polled, len(step.facts.hooks)
-    clients = [state.clients[m] for m in state.members]  # an invariant: each has one
+    clients = [state.clients[m] for m in state.members] if polls else []  # an invariant: each has one
     unreadable, incomplete = _unreadable(state), _incomplete(state) if polls else ()
     covered = Coverage(
         brokers=len(state.views),
         hooks=hooks,
         polls=polls,
-        brokers_answering=sum(not view.failing for view in state.views.values()) if polls else 0,
-        members=len(clients),
-        members_answering=sum(c.answered > 0 and c.readable and not c.unanswered for c in clients) if polls else 0,
+        brokers_answering=sum([not view.failing for view in state.views.values()]) if polls else 0,
+        members=len(state.members),
+        members_answering=sum([c.answered > 0 and c.readable and not c.unanswered for c in clients]),
         offsets=polls and any(queue.commit_offset is not None for queue in state.queues.values()),
         sharing=sharing_seen(step),
         unreadable=unreadable[:UNREADABLE_SHOWN],
         unreadable_more=max(0, len(unreadable) - UNREADABLE_SHOWN),
-        members_mute=sum(not c.readable for c in clients) if polls else 0,
+        members_mute=sum([not c.readable for c in clients]),
         routes_incomplete=incomplete[:UNREADABLE_SHOWN],
     )
     return _encoded(covered, dead_letters=polls and bool(state.dead_letters), pops=state.pops is not None)
@@ -104,7 +104,7 @@ def sharing_seen(step: GroupStep) -> str:
 
 def _incomplete(state: GroupState) -> tuple[str, ...]:
     """Return the topics whose route lacks queues, each with their brokers."""
-    lacking = sorted(topic for topic, route in state.routes.items() if route.beyond)
+    lacking = sorted([topic for topic, route in state.routes.items() if route.beyond])
     return tuple(
         f"{topic}: {', '.join(dict.fromkeys(mq.broker for mq in state.routes[topic].beyond))}" for topic in lacking
     )
@@ -114,8 +114,7 @@ def _unreadable(state: GroupState) -> tuple[str, ...]:
     """Return what can't be read of the last answers about the group, each with who sent it."""
     views = [view for view in state.views.values() if view.unreadable or view.unreadable_offsets]
     clients = [client for client in state.clients.values() if client.unreadable]
-    proxies = [view for view in state.proxies.values() if view.unreadable or not view.answers]
-    if not views and not clients and not proxies:
+    if not (views or clients or state.proxies):
         return ()
     of_brokers = [
         f"{broker}: {text}"

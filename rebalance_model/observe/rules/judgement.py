@@ -6,7 +6,7 @@ index by rule and subject, and rare: a group is checked about every 30 s, one of
 """
 
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 
 import msgspec
 
@@ -39,7 +39,7 @@ from rebalance_model.observe.rules.registry import (
     group_rules,
     queue_rules,
 )
-from rebalance_model.observe.rules.rule import ClientRule, ClusterRule, Need, Rule, Subject
+from rebalance_model.observe.rules.rule import ClientRule, ClusterRule, Need, QueueRule, Rule, Subject
 from rebalance_model.observe.rules.state_lost import BEGAN_AGAIN
 from rebalance_model.observe.state import CLUSTERING, PUSH, GroupState, IncidentState, LostState
 from rebalance_model.observe.step import ALL, GroupStep
@@ -88,20 +88,19 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
 
 def _quiet(step: GroupStep) -> dict[MessageQueue, QueueFacts] | None:
     """Return the queues of the step if no rule judges them or a client, as after most answers; else None."""
-    if not (step.group_touched or step.state.reread or _names_any(step)):
+    names_any = step.queues_to_judge or step.clients_to_judge or step.brokers_to_judge
+    if not (names_any or step.group_touched or step.state.reread):
         return {}  # most pulls and commits
     is_shown = step.group_touched and step.state.incidents
     if step.changes or step.brokers_to_judge or step.state.reread or is_shown:
         return None
     judged = of_queues(step.facts, step.queues_to_judge)
-    if concerns.of_queues(step, judged.values()) or any(map(partial(_rules_of, step), step.clients_to_judge)):
+    if concerns.of_queues(step, judged.values()):
         return None
+    for client_id in step.clients_to_judge:
+        if _rules_of(step, client_id):
+            return None
     return judged
-
-
-def _names_any(step: GroupStep) -> bool:
-    """Return whether the step names anything to judge, of a part of the group."""
-    return bool(step.queues_to_judge or step.clients_to_judge or step.brokers_to_judge)
 
 
 def _suspended(step: GroupStep) -> Suspended:
@@ -205,7 +204,18 @@ def _judge_queue(step: GroupStep, q: QueueFacts, flags: int, suspended: Suspende
         end(step, PULLED_QUEUE_RULES, q, POPPED)
         apply(step, POPPED_QUEUE_RULES, q, suspended)
     else:
-        apply(step, queue_rules(flags), q, suspended)
+        apply(step, _rules_of_queue(step.state, str(q), flags), q, suspended)
+
+
+def _rules_of_queue(state: GroupState, subject: str, flags: int) -> Iterable[QueueRule]:
+    """Return the rules by which a queue is judged: those about its flags, and those of its incidents."""
+    if subject not in state.unsettled:
+        return queue_rules(flags)
+    return [
+        rule
+        for rule in QUEUE_RULES
+        if rule.concerns & flags or (rule.code, subject) in state.incidents or (rule.code, subject) in state.pending
+    ]
 
 
 def judge_all(step: GroupStep) -> None:
