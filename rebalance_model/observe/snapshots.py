@@ -11,7 +11,7 @@ import msgspec
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
-from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts, of_queues
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts, is_locked, of_queues
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
@@ -61,21 +61,19 @@ def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts])
     """Write rows for what changed materially in this step; queues that were ``judged`` are in hand."""
     if step.touched:
         incidents = _by_queue(step.state) if step.state.incidents else {}
-        may_be_calm = not (step.facts.missing or step.cluster.incidents)
-        others = [mq for mq in step.touched if mq not in judged]
-        facts_of = {**judged, **of_queues(step.facts, others)} if others else judged
+        may_be_calm = step.state.is_polled and not step.cluster.incidents
         for mq in step.touched:
-            q = facts_of[mq]
-            if not (may_be_calm and mq not in incidents and _is_as_before(q)):
+            if not (may_be_calm and mq not in incidents and _is_as_before(step.state, mq)):
+                q = judged.get(mq) or QueueFacts.of(step.facts, mq)
                 _snapshot_queue(step, q, incidents, always=False)
     if step.group_touched:
         _snapshot_group(step, always=False)
 
 
-def _is_as_before(q: QueueFacts) -> bool:
+def _is_as_before(state: GroupState, mq: MessageQueue) -> bool:
     """Return whether a queue without an incident, of a group that is polled, certainly has the row that it had."""
-    queue, owner = q.queue, q.owner
-    row = queue.last_row
+    queue = state.queues[mq]
+    row, owner = queue.last_row, state.clients.get(queue.owner) if queue.owner is not None else None
     if row is None or owner is None or owner.unanswered or not (owner.readable and owner.answered):
         return False
     return (
@@ -85,7 +83,7 @@ def _is_as_before(q: QueueFacts) -> bool:
         and row.expected_owner == queue.expected_owner
         and row.shared_by is None
         and queue.ended is None
-        and row.locked is q.is_locked
+        and row.locked is is_locked(mq, queue, owner, state.views.get(mq.broker))
     )
 
 
@@ -326,7 +324,8 @@ def _snapshot_queue(step: GroupStep, q: QueueFacts, incidents: _OfQueues, *, alw
     queue, ended = q.queue, q.queue.ended
     status, reason = _queue_health(step, q, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
     shared_by = step.facts.shared_by(q.mq) or None if step.facts.popped else None
-    row = LastQueueRow(queue.owner, queue.expected_owner, q.is_locked, status, reason, shared_by)
+    locked = is_locked(q.mq, queue, q.owner, q.view)
+    row = LastQueueRow(queue.owner, queue.expected_owner, locked, status, reason, shared_by)
     if always or row != queue.last_row:
         queue.last_row = row
         step.emit(_queue_row(step, q, row))

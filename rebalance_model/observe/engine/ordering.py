@@ -114,16 +114,16 @@ class Ordering:
     def push_usual(self, event: AnyEvent, size: int) -> bool:
         """Process a row of a group if nothing of its source is corrected or doubted; return False if it is not so.
 
-        A shortcut of `push`, with the same result: most rows can take it.
+        A shortcut of `push`, with the same result: most rows can take it, unless they fill the buffer.
         """
         state, name, time = self.state, source_of(event), event.time
         source = state.sources.get(name)
-        if source is None or not state.started or self._skipped:
+        if source is None or not state.started or self._skipped or len(self.buffer) >= EVENTS_MAX:
             return False
         if source.correction or source.wrong or source.doubt is not None or not source.floor <= time >= state.watermark:
             return False
         start = instance_of(event.source_id)[1]
-        if not source.incarnations or source.incarnations[-1] != (start, start):
+        if not source.incarnations or source.incarnations[-1] != (start, start) or state.bytes + size > BYTES_MAX:
             return False
         if time > source.newest:
             source.newest, source.lag = time, max(source.lag, state.highest - time)
@@ -185,11 +185,12 @@ class Ordering:
             return
         self._limit(followed)
         until = self._complete_until(followed)
-        while self.buffer and (self.buffer[0][0] < until or self.is_full()):
-            time, name, _, size, event = heapq.heappop(self.buffer)
+        sources = state.sources
+        while (buffer := self.buffer) and (buffer[0][0] < until or self.is_full()):
+            time, name, _, size, event = heapq.heappop(buffer)
             state.bytes -= size
             state.watermark = max(state.watermark, time)
-            correction = state.sources[name].correction
+            correction = sources[name].correction
             yield event if time == event.time and not correction else corrected(event, time, correction)
         if until == NEVER:
             until = max((source.newest for source in state.sources.values()), default=0)

@@ -18,7 +18,7 @@ theirs to the next that come; honest newcomers are among them, and stay.
 import msgspec
 
 from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.effects import AnyEffect, AnyRow
+from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.engine.salvage import Restored, Saved, ShardState, restored
 from rebalance_model.observe.engine.sources import NEW_UNTIL, Source, Waiting
@@ -122,11 +122,11 @@ class Shard:
             size: its bytes in the log.
             at_once: whether it arrived together with the event before it, see `Ordering.push`.
         """
-        self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
-        effects: list[AnyRow] = []
+        timeline, effects = self._state.timeline, list[AnyRow]()
+        timeline.known_at = max(timeline.known_at, stamp)
         if isinstance(event, GroupEvent) and self._ordering.push_usual(event, size):
             effects += self._progress.observe(event, self._state.waiting.highest)
-            return effects + self._release() if self._ordering.is_full() else effects
+            return effects
         if source_of(event) not in self._state.waiting.sources and self._admission.is_full:
             leaves = self._admission.leaving()
             if leaves is None:
@@ -230,7 +230,10 @@ class Shard:
             for out in self._ordering.out_of_wait():
                 self.timeline.note_out_of_wait(out)
             for event in self._ordering.released(self.timeline.followed):
-                effects += self._folded(event)
+                try:
+                    effects += self.timeline.fold(event)
+                except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
+                    self._losses.note("EVENT", "", error, event)
             if self._state.waiting.started:
                 effects += self.timeline.advance(self._state.waiting.watermark)
         except Exception as error:  # noqa: BLE001  `_lose` raises it where failures are not contained
@@ -238,10 +241,3 @@ class Shard:
         for group in self.timeline.take_forgotten():
             self._progress.forget(group.cluster, group.group)
         return effects
-
-    def _folded(self, event: AnyEvent) -> list[AnyEffect]:
-        try:
-            return self.timeline.fold(event)
-        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
-            self._losses.note("EVENT", "", error, event)
-        return []

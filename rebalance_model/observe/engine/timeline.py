@@ -477,9 +477,9 @@ class Timeline:
         return encode_group(self._groups[key].state)
 
     def _schedule(self, key: str, group: GroupObserver) -> None:
-        due = group.deadline()
-        if due is not None and self.state.checks.get(key) != due:
-            self.state.checks[key] = due
+        due, checks = group.deadline(), self.state.checks
+        if due is not None and checks.get(key) != due:
+            checks[key] = due
             heapq.heappush(self._heap, (due, key))
 
     def _count_follower(self, collector: str, change: int) -> None:

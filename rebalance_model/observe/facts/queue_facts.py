@@ -83,7 +83,13 @@ class QueueFacts(msgspec.Struct, frozen=True, eq=False, gc=False):
     @staticmethod
     def of(facts: GroupFacts, mq: MessageQueue) -> "QueueFacts":
         """Return what is known of a queue; raise KeyError if the group does not have it."""
-        return of_queues(facts, (mq,))[mq]
+        state, queue = facts.state, facts.state.queues[mq]
+        view, seen = state.views.get(mq.broker), queue.hook_view
+        hook = view.hook if view is not None else None
+        live = hook if hook is not None and hook.source not in state.silent else None
+        calls, since = (seen, live.covered_since) if live is not None else (None, UNWATCHED)
+        owner = state.clients.get(queue.owner) if queue.owner is not None else None
+        return QueueFacts(mq, queue, facts, seen, calls, since, view, live, owner)
 
     @property
     def owners_calls(self) -> HookQueueView | None:
@@ -122,19 +128,6 @@ class QueueFacts(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.hook.locks.get(self.mq) if self.hook is not None else None
 
     @property
-    def is_locked(self) -> bool | None:
-        """Return whether an ordered queue's owner has its lock, by its answer or its call, whichever is younger."""
-        owner, hook = self.owner, self.view.hook if self.view is not None else None
-        if owner is None:
-            return None
-        entry = hook.locks.get(self.mq) if hook is not None else None
-        answer = owner.queues.get(self.mq) if owner.readable and not (owner.unanswered and owner.silent) else None
-        granted = entry is not None and entry.client_id == self.queue.owner
-        if answer is not None and not (granted and entry is not None and entry.last_update_timestamp > owner.answered):
-            return answer.locked if owner.orderly else None
-        return granted if entry is not None else None
-
-    @property
     def is_concurrent(self) -> bool:
         """Return whether it is consumed concurrently, as members report; or may be, where none does.
 
@@ -170,13 +163,16 @@ class QueueFacts(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 def of_queues(facts: GroupFacts, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueFacts]:
     """Return what is known of several queues; raise KeyError if the group does not have one."""
-    state, facts_of = facts.state, {}
-    known, views, clients = state.queues, state.views, state.clients
-    for mq in queues:
-        queue, view = known[mq], views.get(mq.broker)
-        seen, hook = queue.hook_view, view.hook if view is not None else None
-        live = hook if hook is not None and hook.source not in state.silent else None
-        calls, since = (seen, live.covered_since) if live is not None else (None, UNWATCHED)
-        owner = clients.get(queue.owner) if queue.owner is not None else None
-        facts_of[mq] = QueueFacts(mq, queue, facts, seen, calls, since, view, live, owner)
-    return facts_of
+    return {mq: QueueFacts.of(facts, mq) for mq in queues}
+
+
+def is_locked(mq: MessageQueue, queue: QueueState, owner: ClientView | None, view: BrokerView | None) -> bool | None:
+    """Return whether an ordered queue's owner has its lock, by its answer or its call, whichever is younger."""
+    if owner is None:
+        return None
+    entry = view.hook.locks.get(mq) if view is not None and view.hook is not None else None
+    answer = owner.queues.get(mq) if owner.readable and not (owner.unanswered and owner.silent) else None
+    granted = entry is not None and entry.client_id == queue.owner
+    if answer is not None and (entry is None or not granted or entry.last_update_timestamp <= owner.answered):
+        return answer.locked if owner.orderly else None
+    return granted if entry is not None else None

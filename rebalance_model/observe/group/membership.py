@@ -107,7 +107,7 @@ def expect_again(step: GroupStep, before: Before) -> None:
 
 def recount_round(state: GroupState) -> None:
     """Count again how many members have been asked in the present round of polls."""
-    state.rounds.asked_count = sum(state.clients[member].asked > state.rounds.after for member in state.members)
+    state.rounds.asked_count = sum([state.clients[member].asked > state.rounds.after for member in state.members])
 
 
 def _note_connections(step: GroupStep, before: Before) -> None:

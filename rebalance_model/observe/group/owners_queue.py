@@ -13,9 +13,10 @@ channel while it works on another one. Locks and pulls that the hook reports sti
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.client import ProcessQueue
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
-from rebalance_model.observe.state import ClientView, ProcessQueueView
+from rebalance_model.observe.state import ClientView, ProcessQueueView, QueueState
 from rebalance_model.observe.step import GroupStep
 
 
@@ -29,7 +30,7 @@ def owners_queue(step: GroupStep, q: QueueFacts) -> OwnersQueue | None:
 
 
 def _derive(step: GroupStep, q: QueueFacts, client: ClientView) -> OwnersQueue:
-    now, answer, entry = step.now, answered_queue(q, client), owners_lock(step, q)
+    now, answer, entry = step.now, answered_queue(q.mq, q.queue, client), owners_lock(step, q)
     as_of = client.answered if answer is not None and not client.silent else now
     process_queue = _answered(step, q, client, answer)
     pull = process_queue.last_pull_timestamp
@@ -57,10 +58,10 @@ def _answered(step: GroupStep, q: QueueFacts, client: ClientView, answer: Proces
     return ProcessQueue.created(min(client.unanswered_since, step.now)) if client.silent else client.at_answer(answer)
 
 
-def answered_queue(q: QueueFacts, client: ClientView) -> ProcessQueueView | None:
+def answered_queue(mq: MessageQueue, queue: QueueState, client: ClientView) -> ProcessQueueView | None:
     """Return the queue in its owner's last answer; None also if that may be a former process queue of the owner."""
-    since = q.seen.observed_at if q.seen is not None else 0
-    return client.queues.get(q.mq) if client.readable and client.asked_at_answer >= since else None
+    since = queue.hook_view.observed_at if queue.hook_view is not None else 0
+    return client.queues.get(mq) if client.readable and client.asked_at_answer >= since else None
 
 
 def owners_lock(step: GroupStep, q: QueueFacts) -> LockEntry | None:

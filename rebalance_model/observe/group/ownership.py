@@ -95,15 +95,15 @@ def held_by_hook(state: GroupState) -> HeldByHook:
 
 def known_of(state: GroupState, client_id: str, by_hook: HeldByHook | None = None) -> dict[MessageQueue, None]:
     """Return the queues that any telemetry assigns to this client; for many clients, by one `held_by_hook`."""
-    if by_hook is not None:
-        hook_queues = by_hook.get(client_id, [])
-    elif not any(view.hook_source for view in state.views.values()):
-        hook_queues = []
-    else:
-        hook_queues = [
-            mq for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id
-        ]
+    hook_queues = by_hook.get(client_id, []) if by_hook is not None else held_of(state, client_id)
     return dict.fromkeys((*state.clients[client_id].queues, *hook_queues))
+
+
+def held_of(state: GroupState, client_id: str) -> list[MessageQueue]:
+    """Return the queues of which the brokers' hooks name this client as the holder."""
+    if not [view for view in state.views.values() if view.hook_source]:
+        return []
+    return [mq for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id]
 
 
 def clear_claims(step: GroupStep, client_id: str, by_hook: HeldByHook | None = None, *, evidence: str) -> None:

@@ -145,13 +145,13 @@ def _repeats(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) ->
             or (info.lock_time != kept.last_lock_timestamp and _is_made_anew(info, kept))
         ):
             return False
-    return len(ownership.known_of(state, client_id)) == len(listed)
+    return client.queues.keys() >= set(ownership.held_of(state, client_id))
 
 
 def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientView) -> None:
     """Bring the view of a client to an answer that repeats the one before, in place."""
     lacks, listed = _unreported(client.language, event), event.queues or ()
-    newest = newest_stamp(listed, ())
+    newest = newest_stamp(listed)
     client.skew = offsets.bounds(client, newest, event.time)
     client.asked_before, client.client_now = client.asked_at_answer, newest
     client.asked = client.asked_at_answer = event.asked

@@ -57,9 +57,9 @@ def _end(step: GroupStep) -> None:
     if rounds.asked_count < len(state.members):
         return  # one of the counted clients is no member
     clients = [state.clients[member] for member in state.members]
-    known_at = min(client.asked_at_answer for client in clients)
+    known_at = min([client.asked_at_answer for client in clients])
     rounds.known_at = known_at if known_at > rounds.after else 0
-    rounds.after = max(client.asked for client in clients)
+    rounds.after = max([client.asked for client in clients])
     rounds.asked_count = 0
     if not step.facts.broadcasts:
         note_beyond(step)

@@ -1,7 +1,7 @@
 """Quantities in answers: each answer becomes one row for every broker that has queues in it."""
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, TypedDict, TypeVar
 
 import msgspec
@@ -60,17 +60,18 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
     """Process a broker's offsets (GET_CONSUME_STATS); return the rows."""
     if event.queues is None:
         return []
-    interval, at = _interval(state, event, "", policy), _answered(event)
+    interval, at = _interval(state, event, "", policy)
     rows: list[QueueProgress] = []
     for broker, queues in _by_broker(event.queues).items():
         commits = _commits(state, broker, queues)
-        pulls = [info.pull_offset if info.pull_offset >= 0 else None for info in queues]
+        pulls: list[int | None] = []
         lags: list[int | None] = []
         in_flight: list[int | None] = []
         ready: list[int | None] = []
         waits: list[int | None] = []
-        for info, commit, pull in zip(queues, commits, pulls, strict=True):
-            newest = info.broker_offset
+        for info, commit in zip(queues, commits, strict=True):
+            newest, pull = info.broker_offset, info.pull_offset if info.pull_offset >= 0 else None
+            pulls.append(pull)
             lag = newest - commit if commit is not None and newest >= commit else _lag(state, info, commit)
             lags.append(lag)
             in_flight.append(
@@ -121,7 +122,7 @@ def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -
     """Process the waiting times of the next messages (QUERY_CONSUME_TIME_SPAN); return the rows."""
     if event.queues is None:
         return []
-    interval, at = _interval(state, event, event.topic, policy), _answered(event)
+    interval, at = _interval(state, event, event.topic, policy)
     return [
         QueueProgress(
             **_common(event, broker, at, interval),
@@ -141,7 +142,7 @@ def on_topic_stats(state: ProgressState, event: TopicStats, policy: Policy) -> l
     """
     if event.queues is None or not event.is_dead_letters:
         return []
-    interval, at = _interval(state, event, event.topic, policy), _answered(event)
+    interval, at = _interval(state, event, event.topic, policy)
     queues = event.queues or (TopicOffset(mq=MessageQueue(event.topic, event.broker, 0), min_offset=0, max_offset=0),)
     return [
         QueueProgress(
@@ -159,14 +160,14 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     """Process a client's own state (GET_CONSUMER_RUNNING_INFO); return rows of the changed queues, or of all if due."""
     if event.queues is None:
         return []
-    interval, at = _interval(state, event, event.client_id, policy), _answered(event)
+    interval, at = _interval(state, event, event.client_id, policy)
     if event.client_id not in state.clients:
         _forget(state, at - ANSWERS_FORGOTTEN_AFTER)
     client = state.clients.setdefault(event.client_id, ClientProgress())
     former_queues, client.queues = client.queues, {}
     repeats, committed = at - client.repeated_at >= REPEATED_AFTER, state.committed
     newest = newest_stamp(event.queues, event.pop_queues)
-    changed: dict[str, list[tuple[MessageQueue, ClientQueue]]] = {}
+    changed: dict[str, list[tuple[str, int, int | None, int | None, int | None, int | None]]] = {}
     for info in event.queues:
         if info.dropped:
             continue
@@ -177,23 +178,26 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
         before = former_queues.get(place)
         queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
         if repeats or before is None or before.differs(info):
-            changed.setdefault(mq.broker, []).append((mq, queue))
+            stamps = queue.lock_at or None, queue.pull_at or None, queue.consume_at or None
+            changed.setdefault(mq.broker, []).append((mq.topic, mq.queue_id, queue.cached_count, *stamps))
     if repeats:
         client.repeated_at = at
     if event.pop_queues or client.popped:
         client.popped = tuple(sorted({one.topic for one in event.pop_queues if not one.dropped}))
-    return _popped(event, at, interval, at - newest) + [
+    popped = _popped(event, at, interval, at - newest) if event.pop_queues else []
+    return popped + [
         QueueProgress(
             **_common(event, broker, at, max(interval, REPEATED_AFTER)),
             client_id=event.client_id,
-            topic=tuple([mq.topic for mq, _ in queues]),
-            queue_id=tuple([mq.queue_id for mq, _ in queues]),
-            cached_count=tuple([queue.cached_count for _, queue in queues]),
-            lock_at=tuple([queue.lock_at or None for _, queue in queues]),
-            pull_at=tuple([queue.pull_at or None for _, queue in queues]),
-            consume_at=tuple([queue.consume_at or None for _, queue in queues]),
+            topic=topic,
+            queue_id=queue_id,
+            cached_count=cached_count,
+            lock_at=lock_at,
+            pull_at=pull_at,
+            consume_at=consume_at,
         )
-        for broker, queues in changed.items()
+        for broker, rows in changed.items()
+        for topic, queue_id, cached_count, lock_at, pull_at, consume_at in [zip(*rows, strict=True)]
     ]
 
 
@@ -228,7 +232,7 @@ def _common(event: Answer, broker: str, time: int, interval_ms: int) -> _Common:
         "asked_at": event.asked or None,
         "interval_ms": interval_ms,
         "source": "POLL",
-        "kind": str(event.__struct_config__.tag),
+        "kind": _kind_of(type(event)),
     }
 
 
@@ -246,8 +250,8 @@ def _forget(state: ProgressState, before: int) -> None:
         del state.spacings[name]
 
 
-def _interval(state: ProgressState, event: Answer, client_id: str, policy: Policy) -> int:
-    """Note the answer; return the shorter of the last two gaps between answers of its kind, milliseconds.
+def _interval(state: ProgressState, event: Answer, client_id: str, policy: Policy) -> tuple[int, int]:
+    """Note the answer; return the shorter of the last two gaps between answers of its kind (ms), and when it came.
 
     A longer gap shows that a request was left out, not that requests are less frequent.
     """
@@ -258,13 +262,19 @@ def _interval(state: ProgressState, event: Answer, client_id: str, policy: Polic
     elif at > spacing.answered:
         spacing.gaps_ms = (*spacing.gaps_ms[-1:], at - spacing.answered)
     spacing.answered, gaps = at, spacing.gaps_ms
-    return min(*gaps, INTERVAL_MAX) if gaps else policy.of_group(event.cluster, event.group).poll_interval
+    interval = min(*gaps, INTERVAL_MAX) if gaps else policy.of_group(event.cluster, event.group).poll_interval
+    return interval, at
+
+
+@cache
+def _kind_of(event: type[Answer]) -> str:
+    return str(event.__struct_config__.tag)
 
 
 @lru_cache(maxsize=65_536)
 def _name_of(source_id: str, kind: type[Answer], broker: str, client_id: str) -> str:
     """Return the key of `ProgressState.spacings`; the same few are made for every answer."""
-    return f"{instance_of(source_id)[0]} {kind.__struct_config__.tag} {broker} {client_id}".rstrip()
+    return f"{instance_of(source_id)[0]} {_kind_of(kind)} {broker} {client_id}".rstrip()
 
 
 def _by_broker(infos: Iterable[_T]) -> dict[str, list[_T]]:
@@ -289,8 +299,10 @@ def _commits(state: ProgressState, broker: str, queues: list[OffsetInfo]) -> lis
             queue_ids = committed[mq.topic] = set()
         if offset > 0:
             queue_ids.add(mq.queue_id)
-        is_known = offset > 0 or mq.queue_id in queue_ids or _first_offset(state, mq) == 0
-        commits.append(offset if offset >= 0 and is_known else None)
+            commits.append(offset)
+        else:
+            is_known = mq.queue_id in queue_ids or _first_offset(state, mq) == 0
+            commits.append(offset if offset >= 0 and is_known else None)
     return commits
 
 

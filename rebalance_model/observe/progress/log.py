@@ -189,7 +189,9 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
             popped_queues.forget(state.popped, event.broker, event.time)  # the broker has restarted
     if (of_answer := _ANSWERS.get(type(event))) is not None:
         return of_answer(state, cast("Never", event), policy)
-    hook, of_call = state.hooks.get(event.broker), _CALLS[type(event)]
+    hook, of_call = state.hooks.get(event.broker), _CALLS.get(type(event))
+    if of_call is None:
+        return []
     if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:  # pending since before a silence
         rows = pending_hook_row(state, event.cluster, event.group, event.broker)
         return rows + of_call(state, cast("Never", event))

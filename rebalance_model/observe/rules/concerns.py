@@ -6,13 +6,11 @@ a reason, which costs time, but never be missing. The one check that healthy que
 by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the rules that are left out, too.
 """
 
-from collections.abc import Iterable
-
-from rebalance_model.client import ProcessQueue
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock
-from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
-from rebalance_model.observe.state import ClientView, HookQueueView
+from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT, IN_A_ROW
+from rebalance_model.observe.state import ClientView, HookQueueView, HookView, QueueState
 from rebalance_model.observe.step import GroupStep
 
 UNASSIGNED = 1 << 0
@@ -43,7 +41,7 @@ HELD = 1 << 17
 """A message of it is popped, and kept by renewals or in order."""
 
 BEATS = 1 << 12
-"""The client's heartbeats are observed, or a broker is known not to take them."""
+"""Its heartbeats may be missing, or not be taken by a broker; or the check for a missing one is to be scheduled."""
 DOUBLED = 1 << 13
 """It may be listed on several channels."""
 SILENT = 1 << 14
@@ -60,34 +58,41 @@ REREAD = 1 << 20
 """Messages of the queue are read again: a rule about rebalances counts them."""
 
 
-def of_queues(step: GroupStep, queues: Iterable[QueueFacts]) -> list[tuple[QueueFacts, int]]:
-    """Return the queues that have to be judged, each with its flags: also one without any that has an incident."""
-    unsettled, popped, to_judge = step.state.unsettled, step.facts.popped, []
-    for q in queues:
-        is_unsettled = bool(unsettled) and str(q.mq) in unsettled
-        if q.queue.ended is not None or q.mq.topic in popped:
-            to_judge.append((q, 0))
-        elif (flags := of_queue(step, q, is_unsettled=is_unsettled)) or is_unsettled:
-            to_judge.append((q, flags))
+def of_queues(step: GroupStep) -> dict[MessageQueue, int]:
+    """Return the step's queues that have to be judged, with their flags: also one without any that has an incident."""
+    to_judge: dict[MessageQueue, int] = {}
+    if not step.queues_to_judge:
+        return to_judge
+    state, queues, unsettled = step.state, step.state.queues, step.state.unsettled
+    popped = step.facts.popped if state.poppers or state.pops is not None else ()
+    for mq, news in step.queues_to_judge.items():
+        queue, is_unsettled = queues[mq], bool(unsettled) and str(mq) in unsettled
+        if queue.ended is not None or mq.topic in popped:
+            to_judge[mq] = 0
+        elif (flags := of_queue(step, mq, queue, of_offsets=news is not None and not is_unsettled)) or is_unsettled:
+            to_judge[mq] = flags
     return to_judge
 
 
-def of_queue(step: GroupStep, q: QueueFacts, *, is_unsettled: bool = False) -> int:
-    """Return the flags of a queue; schedule the check that is due when its owner's lock expires."""
-    queue, owner, now = q.queue, q.owner, step.now
-    flags = 0 if queue.owner == queue.expected_owner else MISPLACED
+def of_queue(step: GroupStep, mq: MessageQueue, queue: QueueState, *, of_offsets: bool = False) -> int:
+    """Return the flags of a queue, of which only offsets may be new (``of_offsets``).
+
+    The check that is due when its owner's lock expires is scheduled.
+    """
+    now = step.now
+    flags = 0 if queue.expected_owner in (None, queue.owner) else MISPLACED
     if queue.owner is None:
         flags = UNASSIGNED
-    if owner is not None and (is_unsettled or step.queues_to_judge.get(q.mq) != "OFFSETS"):
-        flags |= _of_owner(step, q, owner)
-    if q.seen is not None:
-        flags |= _of_calls(step, q, q.seen)
+    elif not of_offsets and (owner := step.state.clients.get(queue.owner)) is not None:
+        flags |= _of_owner(step, mq, queue, owner)
+    if queue.hook_view is not None:
+        flags |= _of_calls(step, mq, queue, queue.hook_view)
     if queue.stalled_ms:
-        flags |= _of_stall(step, q)
+        flags |= _of_stall(step, mq, queue)
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
-    if (all_popped := step.facts.pops.queues.queues) and (one := all_popped.get(q.mq)) is not None:
-        flags |= HELD | STUCK if one.held_messages else 0
+    if step.state.pops is not None and (popped := step.state.pops.queues.queues.get(mq)) is not None:
+        flags |= HELD | STUCK if popped.held_messages else 0
     if queue.rival is not None:
         flags |= RIVAL
     if queue.dropped_by is not None:
@@ -98,43 +103,45 @@ def of_queue(step: GroupStep, q: QueueFacts, *, is_unsettled: bool = False) -> i
     return flags
 
 
-def _of_stall(step: GroupStep, q: QueueFacts) -> int:
-    is_fifo = q.view is not None and q.view.is_fifo
-    flags = STUCK if is_fifo and q.queue.stalled_ms > step.policy.fifo_stuck_after else 0
-    if q.queue.stalled_ms > step.policy.stuck_after:
-        flags |= STUCK if step.state.orderly and not q.mq.is_retry else STALLED
+def _of_stall(step: GroupStep, mq: MessageQueue, queue: QueueState) -> int:
+    view = step.state.views.get(mq.broker)
+    is_fifo = view is not None and view.is_fifo
+    flags = STUCK if is_fifo and queue.stalled_ms > step.policy.fifo_stuck_after else 0
+    if queue.stalled_ms > step.policy.stuck_after:
+        flags |= STUCK if step.state.orderly and not mq.is_retry else STALLED
     return flags
 
 
-def _of_owner(step: GroupStep, q: QueueFacts, client: ClientView) -> int:
+def _of_owner(step: GroupStep, mq: MessageQueue, queue: QueueState, client: ClientView) -> int:
     policy, flags, limit = step.policy, 0, step.policy.client_lock_max_live_time
     entry = pulled = None
-    if q.calls is not None:
+    answer, fresh = answered_queue(mq, queue, client), min(limit, policy.pull_max_idle_time)
+    if queue.hook_view is not None and step.hook_of(mq.broker) is not None:
+        q = QueueFacts.of(step.facts, mq)
         entry, pulled = owners_lock(step, q), q.owner_pulled_at
+    elif not client.unanswered and answer is not None and client.is_fresh(answer, fresh):
+        return 0
     if client.unanswered:
         return LOCK_OLD | PULL_OLD
-    answer = answered_queue(q, client)
-    if answer is not None and q.calls is None and client.is_fresh(answer, min(limit, policy.pull_max_idle_time)):
-        return 0
     process_queue = client.at_answer(answer) if answer is not None else None
     if entry is not None:
         if entry.is_expired(step.now, limit):
             flags = LOCK_OLD
-        elif not q.mq.is_retry and not step.facts.broadcasts:
+        elif not mq.is_retry and not step.facts.broadcasts:
             step.schedule_check(entry.last_update_timestamp + limit + 1)
     elif process_queue is not None and client.orderly and process_queue.is_lock_expired(client.answered, limit):
         flags = LOCK_OLD
     if process_queue is None:
         return flags | (PULL_OLD if pulled is not None else 0)
     idle, tolerance = policy.pull_max_idle_time, 2 * policy.poll_interval
-    if pulled is not None and ProcessQueue(pulled, None, None).is_pull_expired(step.now, idle - tolerance):
+    if pulled is not None and step.now - pulled > idle - tolerance:
         return flags | PULL_OLD
     return flags | (PULL_OLD if process_queue.is_pull_expired(client.answered, idle) else 0)
 
 
-def _of_calls(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
+def _of_calls(step: GroupStep, mq: MessageQueue, queue: QueueState, seen: HookQueueView) -> int:
     flags = 0
-    if seen.refusals or len(seen.lock_handovers) == HANDOVERS_KEPT:
+    if (seen.refusals or len(seen.lock_handovers) == HANDOVERS_KEPT) and _is_contended(step, seen):
         flags = LOCK_REFUSED
     if seen.pull_error is not None:
         flags |= PULL_REFUSED
@@ -144,24 +151,47 @@ def _of_calls(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
         flags |= RIVAL
     if seen.reread is not None:
         flags |= REREAD
-    if q.calls is not None and (seen.commit_offset >= 0 or q.queue.retaken is not None):
-        may_wait = seen.waiting_since or seen.behind_since or step.now - seen.advanced_at > step.policy.stuck_after
-        if may_wait or "OFFSETS" in step.facts.missing or q.queue.lag is None:  # else an answer shows when it waits
-            flags |= STUCK if step.state.orderly and not q.mq.is_retry else STALLED
+    due = seen.advanced_at + step.policy.stuck_after + 1 if seen.commit_offset >= 0 else 0
+    if (due or queue.retaken is not None) and _is_due(step, due):
+        may_wait = seen.waiting_since or seen.behind_since or step.now >= due
+        may_wait = may_wait or "OFFSETS" in step.facts.missing or queue.lag is None  # else an answer shows when it does
+        if may_wait and step.hook_of(mq.broker) is not None:
+            flags |= STUCK if step.state.orderly and not mq.is_retry else STALLED
     return flags
+
+
+def _is_contended(step: GroupStep, seen: HookQueueView) -> bool:
+    """Return whether clients that were refused the lock of late may still ask for it, or take it from each other."""
+    handovers, recent = seen.lock_handovers, max(IN_A_ROW, step.policy.rebalance_wait_interval)
+    if len(handovers) == HANDOVERS_KEPT and step.now <= handovers[0][1] + step.policy.lock_contended_window:
+        return True
+    return any(step.now - one.last <= recent for one in seen.refusals.values())
+
+
+def _is_due(step: GroupStep, due: int) -> bool:
+    """Return whether a deadline has passed, or is to be scheduled: no check comes before it."""
+    return step.now >= due or not 0 < step.state.next_check <= due
+
+
+def _of_beats(step: GroupStep, hook: HookView, client_id: str) -> int:
+    beats, limit = hook.heartbeats.get(client_id), 2 * step.policy.heartbeat_broker_interval
+    flags = BEATS if client_id in hook.refused_heartbeats or client_id in hook.seldom_heartbeats else 0
+    if beats is None:
+        return flags
+    flags |= DOUBLED if len(beats.channels) > 1 else 0
+    return flags | (BEATS if _is_due(step, max(beats.last, hook.covered_since) + limit + 1) else 0)
 
 
 def of_client(step: GroupStep, client_id: str) -> int:
     """Return the flags of a client."""
-    state, flags = step.state, 0
-    for broker, view in state.views.items():
-        if step.facts.watched_since(broker) <= step.now or view.not_created is not None:
-            flags |= BEATS | DOUBLED
-        elif view.doubled:
-            flags |= DOUBLED
-    pops = step.facts.pops
-    flags |= POPS if client_id in pops.poppers or client_id in pops.proxies else 0
-    flags |= PROXIED if client_id in pops.proxied else 0
+    state, flags, pops = step.state, 0, step.state.pops
+    for view in state.views.values():
+        flags |= (BEATS if view.not_created is not None else 0) | (DOUBLED if view.doubled else 0)
+        if view.hook is not None and (hook := step.live_hook(view)) is not None:
+            flags |= _of_beats(step, hook, client_id)
+    if pops is not None:
+        flags |= POPS if client_id in pops.poppers or client_id in pops.proxies else 0
+        flags |= PROXIED if client_id in pops.proxied else 0
     client = state.clients.get(client_id)
     if client is None:
         return flags

@@ -74,7 +74,8 @@ def _key(rebalance_id: str) -> IncidentKey:
 
 
 def _reread(step: GroupStep, mq: MessageQueue) -> Reread | None:
-    return step.facts.seen[mq].reread if mq in step.facts.seen else None
+    seen = QueueFacts.of(step.facts, mq).seen if mq in step.state.queues else None
+    return seen.reread if seen is not None else None
 
 
 def _together(before: Reread, reread: Reread) -> Reread:

@@ -61,8 +61,8 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
         return {}
-    if (quiet := _quiet(step)) is not None:
-        return quiet
+    if _is_quiet(step):
+        return {}
     if step.changes:
         _derive(step)
     suspended = _suspended(step)
@@ -74,9 +74,10 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
         apply(step, rules, "", suspended)
     for client_id in step.clients_to_judge:
         apply(step, _rules_of(step, client_id), client_id, suspended)
-    judged = of_queues(step.facts, step.queues_to_judge) if step.queues_to_judge else {}
-    for q, flags in concerns.of_queues(step, judged.values()) if judged else ():
-        _judge_queue(step, q, flags, suspended)
+    flags = concerns.of_queues(step)
+    judged = of_queues(step.facts, flags)
+    for mq, q in judged.items():
+        _judge_queue(step, q, flags[mq], suspended)
     if judged or step.state.reread:
         for rebalance_id in duplicate_consumption.note(step, judged.values()):
             apply(step, REBALANCE_RULES, rebalance_id, suspended)
@@ -86,21 +87,15 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     return judged
 
 
-def _quiet(step: GroupStep) -> dict[MessageQueue, QueueFacts] | None:
-    """Return the queues of the step if no rule judges them or a client, as after most answers; else None."""
+def _is_quiet(step: GroupStep) -> bool:
+    """Return whether no rule judges a queue or a client of the step, nor the group, as after most answers."""
     names_any = step.queues_to_judge or step.clients_to_judge or step.brokers_to_judge
     if not (names_any or step.group_touched or step.state.reread):
-        return {}  # most pulls and commits
+        return True  # most pulls and commits
     is_shown = step.group_touched and step.state.incidents
-    if step.changes or step.brokers_to_judge or step.state.reread or is_shown:
-        return None
-    judged = of_queues(step.facts, step.queues_to_judge)
-    if concerns.of_queues(step, judged.values()):
-        return None
-    for client_id in step.clients_to_judge:
-        if _rules_of(step, client_id):
-            return None
-    return judged
+    if step.changes or step.brokers_to_judge or step.state.reread or is_shown or concerns.of_queues(step):
+        return False
+    return not any(_rules_of(step, client_id) for client_id in step.clients_to_judge)
 
 
 def _suspended(step: GroupStep) -> Suspended:
@@ -209,8 +204,9 @@ def _judge_queue(step: GroupStep, q: QueueFacts, flags: int, suspended: Suspende
 
 def _rules_of_queue(state: GroupState, subject: str, flags: int) -> Iterable[QueueRule]:
     """Return the rules by which a queue is judged: those about its flags, and those of its incidents."""
-    if subject not in state.unsettled:
-        return queue_rules(flags)
+    rules, own, incidents = queue_rules(flags), state.unsettled.get(subject, 0), (state.incidents, state.pending)
+    if not own or own == sum([(one.code, subject) in known for one in rules for known in incidents]):
+        return rules
     return [
         rule
         for rule in QUEUE_RULES

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group_store import GroupsInMemory
@@ -11,6 +12,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.registry import CLIENT_RULES, QUEUE_RULES, check
 from rebalance_model.observe.rules.rule import Holds
+from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 from tests.detection.generator import scenario_of
 from tests.support import field
@@ -47,8 +49,9 @@ def missed(monkeypatch):
                     step.state.next_check = due
         return flags
 
-    def queue(step: GroupStep, q: QueueFacts) -> int:
-        return watch(step, QUEUE_RULES, q, of_queue(step, q))
+    def queue(step: GroupStep, mq: MessageQueue, queue: QueueState, *, of_offsets: bool) -> int:
+        flags = of_queue(step, mq, queue, of_offsets=of_offsets)
+        return watch(step, QUEUE_RULES, QueueFacts.of(step.facts, mq), flags)
 
     def client(step: GroupStep, client_id: str) -> int:
         return watch(step, CLIENT_RULES, client_id, of_client(step, client_id))

@@ -25,7 +25,7 @@ from tests.support.telemetry import spread_telemetry
 
 QUIET = (
     (answers, "_repeats", False),
-    (judgement, "_quiet", None),
+    (judgement, "_is_quiet", False),
     (snapshots, "_is_as_before", False),
     (Ordering, "push_usual", False),
     (Timeline, "_may_be_due", True),
