@@ -61,7 +61,7 @@ def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts])
     """Write rows for what changed materially in this step; queues that were ``judged`` are in hand."""
     if step.touched:
         incidents = _by_queue(step.state) if step.state.incidents else {}
-        may_be_calm = step.state.is_polled and not step.cluster.incidents
+        may_be_calm = not (step.facts.missing or step.cluster.incidents)
         for mq in step.touched:
             if not (may_be_calm and mq not in incidents and _is_as_before(step.state, mq)):
                 q = judged.get(mq) or QueueFacts.of(step.facts, mq)

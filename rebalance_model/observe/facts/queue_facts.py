@@ -166,6 +166,14 @@ def of_queues(facts: GroupFacts, queues: Iterable[MessageQueue]) -> dict[Message
     return {mq: QueueFacts.of(facts, mq) for mq in queues}
 
 
+def with_calls(
+    facts: GroupFacts, queues: Iterable[MessageQueue]
+) -> list[tuple[MessageQueue, QueueState, HookQueueView | None]]:
+    """Return queues with their states, and the calls about each, though they may no longer be seen."""
+    known = facts.state.queues
+    return [(mq, queue := known[mq], queue.hook_view) for mq in queues]
+
+
 def is_locked(mq: MessageQueue, queue: QueueState, owner: ClientView | None, view: BrokerView | None) -> bool | None:
     """Return whether an ordered queue's owner has its lock, by its answer or its call, whichever is younger."""
     if owner is None:

@@ -16,7 +16,7 @@ from rebalance_model.client import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
-from rebalance_model.observe.state import ClientView, ProcessQueueView, QueueState
+from rebalance_model.observe.state import ClientView, HookQueueView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 
@@ -30,7 +30,7 @@ def owners_queue(step: GroupStep, q: QueueFacts) -> OwnersQueue | None:
 
 
 def _derive(step: GroupStep, q: QueueFacts, client: ClientView) -> OwnersQueue:
-    now, answer, entry = step.now, answered_queue(q.mq, q.queue, client), owners_lock(step, q)
+    now, answer, entry = step.now, answered_queue(q.mq, q.seen, client), owners_lock(step, q)
     as_of = client.answered if answer is not None and not client.silent else now
     process_queue = _answered(step, q, client, answer)
     pull = process_queue.last_pull_timestamp
@@ -58,9 +58,9 @@ def _answered(step: GroupStep, q: QueueFacts, client: ClientView, answer: Proces
     return ProcessQueue.created(min(client.unanswered_since, step.now)) if client.silent else client.at_answer(answer)
 
 
-def answered_queue(mq: MessageQueue, queue: QueueState, client: ClientView) -> ProcessQueueView | None:
+def answered_queue(mq: MessageQueue, seen: HookQueueView | None, client: ClientView) -> ProcessQueueView | None:
     """Return the queue in its owner's last answer; None also if that may be a former process queue of the owner."""
-    since = queue.hook_view.observed_at if queue.hook_view is not None else 0
+    since = seen.observed_at if seen is not None else 0
     return client.queues.get(mq) if client.readable and client.asked_at_answer >= since else None
 
 

@@ -17,9 +17,9 @@ The regression ends when a later commit passes the mark. Stamps are the broker's
 together, so a commit that one of them carried may be reported after a younger commit: it is left out.
 """
 
-from typing import NamedTuple
+import msgspec
 
-from rebalance_model.entities import MessageQueue, bounded
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, bounded
 from rebalance_model.observe.events import PullMessage
 from rebalance_model.observe.group import jumps, ownership, rebalances, skipped
 from rebalance_model.observe.state import HookQueueView, Regression, Reread
@@ -37,7 +37,7 @@ _SERVED = (None, 0, 19)
 """Response codes of a pull that was served: later, at once, PULL_NOT_FOUND."""
 
 
-class Commit(NamedTuple):
+class Commit(msgspec.Struct, frozen=True, gc=False):
     """One commit: from its own call, or carried by a pull."""
 
     offset: int
@@ -98,7 +98,7 @@ def is_served(event: PullMessage) -> bool:
 
 def note_commit(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, commit: Commit) -> None:
     """Record a commit of any client."""
-    offset, time, client_id, channel, carried = commit
+    offset, time, client_id = commit.offset, commit.time, commit.client_id
     if time < hook_view.commit_time:
         return
     before, before_time, is_holders = hook_view.commit_offset, hook_view.commit_time, client_id == hook_view.holder
@@ -114,7 +114,7 @@ def note_commit(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, com
     else:
         hook_view.commit_at_restart = -1
     reread = hook_view.reread
-    if reread is not None and offset >= reread.mark and _is_reader(hook_view, reread, client_id) and not carried:
+    if reread is not None and offset >= reread.mark and _is_reader(hook_view, reread, client_id) and not commit.carried:
         hook_view.reread = None
     may_show = hook_view.regression is not None or not is_holders
     if may_show and _shows_reread(hook_view, commit, before) and _has_just_moved(step, hook_view, time):
@@ -122,7 +122,7 @@ def note_commit(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, com
     hook_view.committer = client_id
     if client_id is not None and is_holders and time > hook_view.last_sign:
         hook_view.last_sign = time
-    if hook_view.former is not None and _is_former(hook_view, client_id, channel):
+    if hook_view.former is not None and _is_former(hook_view, client_id, commit.channel):
         hook_view.former.commit = max(hook_view.former.commit, offset)
     if hook_view.regression is not None or hook_view.reread is not None or step.is_unsettled(mq):
         step.queues_to_judge[mq] = None
@@ -148,7 +148,7 @@ def _note_advance(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, c
     hook_view.advanced_at = commit.time
     newest = step.state.queues[mq].broker_offset
     hook_view.behind_since = commit.time if newest is not None and newest > commit.offset else 0
-    if mq.is_retry:
+    if mq.topic.startswith(RETRY_TOPIC_PREFIX):
         skipped.note(step, mq, commit.offset)
 
 

@@ -67,8 +67,10 @@ def fold_pulls(step: GroupStep, view: BrokerView, hook: HookView, event: PullMes
         jumps.note_unknown_puller(hook, event.channel, event.last_time)
     if state.pops is not None:
         pops.note_pull(step, state.pops, event, client_id)
-    released_queues.note_read(step, mq)
-    hook_view = step.hook_view(mq)
+    queue = state.queues.get(mq)
+    if queue is not None and queue.ended is not None:
+        released_queues.note_read(step, mq)
+    hook_view = (queue.hook_view if queue is not None else None) or step.hook_view(mq)
     if hook_view.former is not None and hook_view.former.client_id != hook_view.holder:
         commits.note_former(step, mq, client_id, event)
     if hook_view.pull_error is not None or event.code not in (None, SUCCESS):

@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
 from rebalance_model.observe.events import UNREADABLE, ConsumerConnection, ProxyConnection
+from rebalance_model.observe.facts.group_facts import group_info
 from rebalance_model.observe.group import ghost_connections, ownership, proxied
 from rebalance_model.observe.group.ghost_connections import name_channel, subscription_table
 from rebalance_model.observe.group.membership import Before, expect_again, follow
@@ -231,6 +232,11 @@ def _take_answer(
     step: GroupStep, event: ConsumerConnection, polled: ConsumerGroupInfo, view: BrokerView | None
 ) -> None:
     state = step.state
+    if view is not None and view.hook is not None and _is_as_called(step, view, polled):
+        view.asked, view.hook.unconfirmed_differences = event.asked, ()
+        if state.unsettled or state.left:
+            step.changed("SUBSCRIPTIONS")
+        return
     before, table = Before(state, event.broker), dict(view.info.subscription_table) if view is not None else None
     first_sight = not any(view.asked or view.hook for view in state.views.values())
     if view is None:
@@ -246,6 +252,25 @@ def _take_answer(
     if view.info.subscription_table != table or state.unsettled or state.left:  # it may change with the same topics
         step.changed("SUBSCRIPTIONS")
     follow(step, before, first_sight=first_sight)
+
+
+def _is_as_called(step: GroupStep, view: BrokerView, polled: ConsumerGroupInfo) -> bool:
+    """Return whether an answer shows what the calls at the broker have shown, so that nothing follows from it."""
+    ours, theirs = view.info, polled
+    reported = group_info(step.state)
+    return (
+        step.live_hook(view) is not None
+        and not view.failing
+        and step.state.causes_since > 0
+        and (reported is None or reported.message_model in ("", step.state.message_model))
+        and bool(ours.channel_info_table)
+        and ours.subscription_table == theirs.subscription_table
+        and _clients(ours) == _clients(theirs)
+    )
+
+
+def _clients(info: ConsumerGroupInfo) -> dict[str, str]:
+    return {channel: one.client_id for channel, one in info.channel_info_table.items()}
 
 
 def _note_silence(step: GroupStep, view: BrokerView, event: ConsumerConnection) -> None:

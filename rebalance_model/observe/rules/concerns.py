@@ -7,7 +7,7 @@ by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the r
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.facts.queue_facts import QueueFacts
+from rebalance_model.observe.facts.queue_facts import QueueFacts, with_calls
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT, IN_A_ROW
 from rebalance_model.observe.state import ClientView, HookQueueView, HookView, QueueState
@@ -61,20 +61,25 @@ REREAD = 1 << 20
 def of_queues(step: GroupStep) -> dict[MessageQueue, int]:
     """Return the step's queues that have to be judged, with their flags: also one without any that has an incident."""
     to_judge: dict[MessageQueue, int] = {}
-    if not step.queues_to_judge:
+    news, unsettled = step.queues_to_judge, step.state.unsettled
+    if not news:
         return to_judge
-    state, queues, unsettled = step.state, step.state.queues, step.state.unsettled
-    popped = step.facts.popped if state.poppers or state.pops is not None else ()
-    for mq, news in step.queues_to_judge.items():
-        queue, is_unsettled = queues[mq], bool(unsettled) and str(mq) in unsettled
+    facts = step.facts
+    popped = facts.popped
+    for mq, queue, seen in with_calls(facts, news):
+        is_unsettled = bool(unsettled) and str(mq) in unsettled
         if queue.ended is not None or mq.topic in popped:
             to_judge[mq] = 0
-        elif (flags := of_queue(step, mq, queue, of_offsets=news is not None and not is_unsettled)) or is_unsettled:
+            continue
+        flags = of_queue(step, mq, queue, seen, of_offsets=news[mq] is not None and not is_unsettled)
+        if flags or is_unsettled:
             to_judge[mq] = flags
     return to_judge
 
 
-def of_queue(step: GroupStep, mq: MessageQueue, queue: QueueState, *, of_offsets: bool = False) -> int:
+def of_queue(
+    step: GroupStep, mq: MessageQueue, queue: QueueState, seen: HookQueueView | None, *, of_offsets: bool
+) -> int:
     """Return the flags of a queue, of which only offsets may be new (``of_offsets``).
 
     The check that is due when its owner's lock expires is scheduled.
@@ -84,15 +89,15 @@ def of_queue(step: GroupStep, mq: MessageQueue, queue: QueueState, *, of_offsets
     if queue.owner is None:
         flags = UNASSIGNED
     elif not of_offsets and (owner := step.state.clients.get(queue.owner)) is not None:
-        flags |= _of_owner(step, mq, queue, owner)
-    if queue.hook_view is not None:
-        flags |= _of_calls(step, mq, queue, queue.hook_view)
+        flags |= _of_owner(step, mq, seen, owner)
+    if seen is not None:
+        flags |= _of_calls(step, mq, queue, seen)
     if queue.stalled_ms:
         flags |= _of_stall(step, mq, queue)
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
-    if step.state.pops is not None and (popped := step.state.pops.queues.queues.get(mq)) is not None:
-        flags |= HELD | STUCK if popped.held_messages else 0
+    if (popped := step.facts.pops.queues.queues.get(mq)) is not None and popped.held_messages:
+        flags |= HELD | STUCK
     if queue.rival is not None:
         flags |= RIVAL
     if queue.dropped_by is not None:
@@ -112,12 +117,11 @@ def _of_stall(step: GroupStep, mq: MessageQueue, queue: QueueState) -> int:
     return flags
 
 
-def _of_owner(step: GroupStep, mq: MessageQueue, queue: QueueState, client: ClientView) -> int:
+def _of_owner(step: GroupStep, mq: MessageQueue, seen: HookQueueView | None, client: ClientView) -> int:
     policy, flags, limit = step.policy, 0, step.policy.client_lock_max_live_time
     entry = pulled = None
-    answer, fresh = answered_queue(mq, queue, client), min(limit, policy.pull_max_idle_time)
-    if queue.hook_view is not None and step.hook_of(mq.broker) is not None:
-        q = QueueFacts.of(step.facts, mq)
+    answer, fresh = answered_queue(mq, seen, client), min(limit, policy.pull_max_idle_time)
+    if seen is not None and (q := QueueFacts.of(step.facts, mq)).calls is not None:
         entry, pulled = owners_lock(step, q), q.owner_pulled_at
     elif not client.unanswered and answer is not None and client.is_fresh(answer, fresh):
         return 0
@@ -155,7 +159,7 @@ def _of_calls(step: GroupStep, mq: MessageQueue, queue: QueueState, seen: HookQu
     if (due or queue.retaken is not None) and _is_due(step, due):
         may_wait = seen.waiting_since or seen.behind_since or step.now >= due
         may_wait = may_wait or "OFFSETS" in step.facts.missing or queue.lag is None  # else an answer shows when it does
-        if may_wait and step.hook_of(mq.broker) is not None:
+        if may_wait and QueueFacts.of(step.facts, mq).calls is not None:
             flags |= STUCK if step.state.orderly and not mq.is_retry else STALLED
     return flags
 
@@ -184,14 +188,13 @@ def _of_beats(step: GroupStep, hook: HookView, client_id: str) -> int:
 
 def of_client(step: GroupStep, client_id: str) -> int:
     """Return the flags of a client."""
-    state, flags, pops = step.state, 0, step.state.pops
+    state, flags, pops = step.state, 0, step.facts.pops
     for view in state.views.values():
         flags |= (BEATS if view.not_created is not None else 0) | (DOUBLED if view.doubled else 0)
-        if view.hook is not None and (hook := step.live_hook(view)) is not None:
-            flags |= _of_beats(step, hook, client_id)
-    if pops is not None:
-        flags |= POPS if client_id in pops.poppers or client_id in pops.proxies else 0
-        flags |= PROXIED if client_id in pops.proxied else 0
+    for hook in step.facts.hooks.values():
+        flags |= _of_beats(step, hook, client_id)
+    flags |= POPS if client_id in pops.poppers or client_id in pops.proxies else 0
+    flags |= PROXIED if client_id in pops.proxied else 0
     client = state.clients.get(client_id)
     if client is None:
         return flags

@@ -12,7 +12,6 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.registry import CLIENT_RULES, QUEUE_RULES, check
 from rebalance_model.observe.rules.rule import Holds
-from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 from tests.detection.generator import scenario_of
 from tests.support import field
@@ -49,8 +48,8 @@ def missed(monkeypatch):
                     step.state.next_check = due
         return flags
 
-    def queue(step: GroupStep, mq: MessageQueue, queue: QueueState, *, of_offsets: bool) -> int:
-        flags = of_queue(step, mq, queue, of_offsets=of_offsets)
+    def queue(step: GroupStep, mq: MessageQueue, *args, of_offsets: bool) -> int:
+        flags = of_queue(step, mq, *args, of_offsets=of_offsets)
         return watch(step, QUEUE_RULES, QueueFacts.of(step.facts, mq), flags)
 
     def client(step: GroupStep, client_id: str) -> int:
