@@ -160,7 +160,8 @@ class GroupObserver:
         """Process what has become of a source, or of the cluster."""
         step = GroupStep(self.state, self.policy, moment)
         step.changed("REPORT")
-        return _concluded(step) if _apply(step, change) else []
+        is_concerned = _CHANGES[type(change)](step, cast("Never", change))
+        return _concluded(step) if is_concerned else []
 
     def skip_idle_time(self, now: int, idle_ms: int) -> list[AnyEffect]:
         """Account for a period without ticks of any source: ``idle_ms`` milliseconds until ``now``.
@@ -322,24 +323,16 @@ def _on_loss(step: GroupStep, change: EventsLost) -> bool:
     return False
 
 
-def _apply(step: GroupStep, change: SourceChange) -> bool:
-    """Apply a change; return whether there is anything to judge."""
-    match change:
-        case SourceSilent():
-            is_concerned = _on_silence(step, change)
-        case SourceBack():
-            is_concerned = _on_return(step, change)
-        case HookRestarted():
-            is_concerned = _on_hook_restart(step, change)
-        case BrokerRestarted():
-            is_concerned = _on_broker_restart(step, change)
-        case EventsLost():
-            is_concerned = _on_loss(step, change)
-        case ClusterChanged():
-            is_concerned = _on_cluster_change(step, change)
-        case SourceForgotten():
-            is_concerned = _on_forgotten(step, change)
-    return is_concerned
+_CHANGES: Mapping[type[SourceChange], Callable[[GroupStep, Never], bool]] = {
+    SourceSilent: _on_silence,
+    SourceBack: _on_return,
+    HookRestarted: _on_hook_restart,
+    BrokerRestarted: _on_broker_restart,
+    EventsLost: _on_loss,
+    ClusterChanged: _on_cluster_change,
+    SourceForgotten: _on_forgotten,
+}
+"""The function that applies each kind of change, and returns whether there is anything to judge."""
 
 
 def _await_next_report(step: GroupStep) -> None:

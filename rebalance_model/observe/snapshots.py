@@ -73,18 +73,11 @@ def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts])
 def _is_as_before(state: GroupState, mq: MessageQueue) -> bool:
     """Return whether a queue without an incident, of a group that is polled, certainly has the row that it had."""
     queue = state.queues[mq]
-    row, owner = queue.last_row, state.clients.get(queue.owner) if queue.owner is not None else None
-    if row is None or owner is None or owner.unanswered or not (owner.readable and owner.answered):
+    owner = state.clients.get(queue.owner) if queue.owner is not None else None
+    if owner is None or owner.unanswered or not (owner.readable and owner.answered) or queue.ended is not None:
         return False
-    return (
-        row.status == "OK"
-        and not row.status_reason
-        and row.owner == queue.owner
-        and row.expected_owner == queue.expected_owner
-        and row.shared_by is None
-        and queue.ended is None
-        and row.locked is is_locked(mq, queue, owner, state.views.get(mq.broker))
-    )
+    locked = is_locked(mq, queue, owner, state.views.get(mq.broker))
+    return queue.last_row == LastQueueRow(queue.owner, queue.expected_owner, locked, "OK", "")
 
 
 def snapshot_all(step: GroupStep) -> None:

@@ -19,13 +19,7 @@ from rebalance_model.observe.events import (
     Subscription,
     newest_stamp,
 )
-from rebalance_model.observe.group import (
-    member_types,
-    ownership,
-    rebalances,
-    retaken,
-    skipped,
-)
+from rebalance_model.observe.group import member_types, ownership, rebalances, retaken, skipped
 from rebalance_model.observe.group.expectation import declared_basis, expect
 from rebalance_model.observe.polls import offsets, rounds
 from rebalance_model.observe.state import BROADCASTING, ClientView, GroupState, PopTarget, ProcessQueueView, QueueState

@@ -256,21 +256,12 @@ def _take_answer(
 
 def _is_as_called(step: GroupStep, view: BrokerView, polled: ConsumerGroupInfo) -> bool:
     """Return whether an answer shows what the calls at the broker have shown, so that nothing follows from it."""
-    ours, theirs = view.info, polled
-    reported = group_info(step.state)
-    return (
-        step.live_hook(view) is not None
-        and not view.failing
-        and step.state.causes_since > 0
-        and (reported is None or reported.message_model in ("", step.state.message_model))
-        and bool(ours.channel_info_table)
-        and ours.subscription_table == theirs.subscription_table
-        and _clients(ours) == _clients(theirs)
-    )
-
-
-def _clients(info: ConsumerGroupInfo) -> dict[str, str]:
-    return {channel: one.client_id for channel, one in info.channel_info_table.items()}
+    ours, theirs, reported = view.info.channel_info_table, polled.channel_info_table, group_info(step.state)
+    if not ours or ours.keys() != theirs.keys() or view.info.subscription_table != polled.subscription_table:
+        return False
+    is_known = step.state.causes_since > 0 and step.live_hook(view) is not None and not view.failing
+    is_known = is_known and (reported is None or reported.message_model in ("", step.state.message_model))
+    return is_known and all(theirs[channel].client_id == info.client_id for channel, info in ours.items())
 
 
 def _note_silence(step: GroupStep, view: BrokerView, event: ConsumerConnection) -> None:

@@ -64,15 +64,12 @@ def of_queues(step: GroupStep) -> dict[MessageQueue, int]:
     news, unsettled = step.queues_to_judge, step.state.unsettled
     if not news:
         return to_judge
-    facts = step.facts
-    popped = facts.popped
-    for mq, queue, seen in with_calls(facts, news):
-        is_unsettled = bool(unsettled) and str(mq) in unsettled
-        if queue.ended is not None or mq.topic in popped:
-            to_judge[mq] = 0
-            continue
-        flags = of_queue(step, mq, queue, seen, of_offsets=news[mq] is not None and not is_unsettled)
-        if flags or is_unsettled:
+    popped = step.facts.popped
+    for mq, queue, seen in with_calls(step.facts, news):
+        is_unsettled, is_pulled = bool(unsettled) and str(mq) in unsettled, mq.topic not in popped
+        of_offsets = news[mq] is not None and not is_unsettled
+        flags = of_queue(step, mq, queue, seen, of_offsets=of_offsets) if is_pulled and queue.ended is None else 0
+        if flags or is_unsettled or not is_pulled or queue.ended is not None:
             to_judge[mq] = flags
     return to_judge
 
@@ -98,10 +95,7 @@ def of_queue(
         flags |= FALLEN
     if (popped := step.facts.pops.queues.queues.get(mq)) is not None and popped.held_messages:
         flags |= HELD | STUCK
-    if queue.rival is not None:
-        flags |= RIVAL
-    if queue.dropped_by is not None:
-        flags |= DROPPED
+    flags |= (RIVAL if queue.rival is not None else 0) | (DROPPED if queue.dropped_by is not None else 0)
     trend = queue.lag_trend
     if trend is not None and queue.stats_at == now and now - trend.rising_since >= step.policy.lag_growth_window:
         flags |= RISING

@@ -17,14 +17,7 @@ from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_delete
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules import concerns, duplicate_consumption, no_active_clients_with_lag, route_view_split
 from rebalance_model.observe.rules.coverage import inapplicable
-from rebalance_model.observe.rules.lifecycle import (
-    NOTHING_SUSPENDED,
-    Suspended,
-    apply,
-    end,
-    release,
-    resolve_unjudged,
-)
+from rebalance_model.observe.rules.lifecycle import NOTHING_SUSPENDED, Suspended, apply, end, release, resolve_unjudged
 from rebalance_model.observe.rules.registry import (
     BROKER_RULES,
     CLIENT_RULES,
