@@ -109,11 +109,8 @@ class Step:
         self.moment = moment
         self.now = moment.now
         self.effects: list[AnyEffect] = []
-
-    @fact
-    def resolved(self) -> set[str | None]:
-        """Return the ids of the parents of the incidents that were resolved; None: one had none."""
-        return set()
+        self.resolved: set[str | None] = set()
+        """The ids of the parents of the incidents that were resolved; None: one had none."""
 
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before."""
@@ -197,6 +194,8 @@ class GroupStep(Step):
         self.brokers_to_judge: dict[str, None] = {}
         self.changes: dict[What, None] = {}
         """The changed parts of the group that its rules are about: they are judged."""
+        self.pools: dict[str, ThreadPool | None] = {}
+        """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
         self.cluster = moment.cluster
         """The state of the group's cluster."""
 
@@ -205,12 +204,8 @@ class GroupStep(Step):
         """Return what is known of the group, until that changes."""
         state, collector = self.state, self.state.collector
         is_polled = bool(collector) and collector not in state.silent
-        return GroupFacts(state, self.policy, self.now, is_polled, state.pops or NO_POPS)
-
-    @fact
-    def pools(self) -> dict[str, ThreadPool | None]:
-        """Return by client its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
-        return {}
+        missing: tuple[Literal["POLLS", "OFFSETS", "DEAD_LETTERS"], ...] = ("POLLS", "OFFSETS", "DEAD_LETTERS")
+        return GroupFacts(state, self.policy, self.now, is_polled, state.pops or NO_POPS, () if is_polled else missing)
 
     def changed(self, what: What) -> None:
         """Note what has changed of the group: the one place that decides what is judged and written again by it."""

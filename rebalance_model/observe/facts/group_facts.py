@@ -136,6 +136,8 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     """True if a collector is followed, and is not silent."""
     pops: Pops
     """The calls of consumers that pop; empty, if none was seen."""
+    missing: tuple[Literal["POLLS", "OFFSETS", "DEAD_LETTERS"], ...]
+    """What no source reports now; of offsets, calls show only what is pulled and not committed."""
 
     @fact
     def members(self) -> frozenset[str]:
@@ -165,11 +167,6 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     def is_reported(self) -> bool:
         """Return whether any source reports the group now."""
         return self.is_polled or bool(self.hooks)
-
-    @fact
-    def missing(self) -> tuple[Literal["POLLS", "OFFSETS", "DEAD_LETTERS"], ...]:
-        """Return what no source reports now; of offsets, calls show only what is pulled and not committed."""
-        return () if self.is_polled else ("POLLS", "OFFSETS", "DEAD_LETTERS")
 
     @fact
     def shows_owners(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from typing import Literal, TypedDict, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -43,19 +43,6 @@ INTERVAL_MAX = 1_200_000
 _T = TypeVar("_T", OffsetInfo, TimeSpanInfo)
 
 
-class _Common(TypedDict):
-    """The fields that all rows of an answer share."""
-
-    cluster: str
-    group: str
-    broker: str
-    time: int
-    asked_at: int | None
-    interval_ms: int
-    source: Literal["POLL"]
-    kind: str
-
-
 def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[QueueProgress]:
     """Process a broker's offsets (GET_CONSUME_STATS); return the rows."""
     if event.queues is None:
@@ -80,8 +67,8 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
             has_pulled = pull is not None and newest >= pull and (commit is not None or pull > 0)
             ready.append(newest - (pull or 0) if has_pulled else None)
             waits.append(lag and _waiting_at_most(info, at))  # 0 and None stay
-        row = QueueProgress(
-            **_common(event, broker, at, interval),
+        row = msgspec.structs.replace(
+            _empty(event, broker, at, interval),
             topic=tuple([info.mq.topic for info in queues]),
             queue_id=tuple([info.mq.queue_id for info in queues]),
             broker_offset=tuple([info.broker_offset for info in queues]),
@@ -124,8 +111,8 @@ def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -
         return []
     interval, at = _interval(state, event, event.topic, policy)
     return [
-        QueueProgress(
-            **_common(event, broker, at, interval),
+        msgspec.structs.replace(
+            _empty(event, broker, at, interval),
             topic=tuple(info.mq.topic for info in queues),
             queue_id=tuple(info.mq.queue_id for info in queues),
             waiting_ms=tuple(max(0, info.delay_time) for info in queues),
@@ -145,8 +132,8 @@ def on_topic_stats(state: ProgressState, event: TopicStats, policy: Policy) -> l
     interval, at = _interval(state, event, event.topic, policy)
     queues = event.queues or (TopicOffset(mq=MessageQueue(event.topic, event.broker, 0), min_offset=0, max_offset=0),)
     return [
-        QueueProgress(
-            **_common(event, event.broker, at, max(interval, REPEATED_AFTER)),
+        msgspec.structs.replace(
+            _empty(event, event.broker, at, max(interval, REPEATED_AFTER)),
             topic=tuple(info.mq.topic for info in queues),
             queue_id=tuple(info.mq.queue_id for info in queues),
             broker_offset=tuple(info.max_offset for info in queues),
@@ -186,8 +173,8 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
         client.popped = tuple(sorted({one.topic for one in event.pop_queues if not one.dropped}))
     popped = _popped(event, at, interval, at - newest) if event.pop_queues else []
     return popped + [
-        QueueProgress(
-            **_common(event, broker, at, max(interval, REPEATED_AFTER)),
+        msgspec.structs.replace(
+            _empty(event, broker, at, max(interval, REPEATED_AFTER)),
             client_id=event.client_id,
             topic=topic,
             queue_id=queue_id,
@@ -211,8 +198,8 @@ def _popped(event: ConsumerRunningInfo, at: int, interval_ms: int, client_behind
         if not queue.dropped:
             by_broker.setdefault(queue.broker, []).append(queue)
     return [
-        QueueProgress(
-            **_common(event, broker, at, interval_ms),
+        msgspec.structs.replace(
+            _empty(event, broker, at, interval_ms),
             client_id=event.client_id,
             topic=tuple(one.topic for one in queues),
             queue_id=tuple(one.queue_id for one in queues),
@@ -223,17 +210,20 @@ def _popped(event: ConsumerRunningInfo, at: int, interval_ms: int, client_behind
     ]
 
 
-def _common(event: Answer, broker: str, time: int, interval_ms: int) -> _Common:
-    return {
-        "cluster": event.cluster,
-        "group": event.group,
-        "broker": broker,
-        "time": time,
-        "asked_at": event.asked or None,
-        "interval_ms": interval_ms,
-        "source": "POLL",
-        "kind": _kind_of(type(event)),
-    }
+def _empty(event: Answer, broker: str, time: int, interval_ms: int) -> QueueProgress:
+    """Return a row of an answer, without any queue yet."""
+    return QueueProgress(
+        cluster=event.cluster,
+        group=event.group,
+        broker=broker,
+        time=time,
+        asked_at=event.asked or None,
+        interval_ms=interval_ms,
+        source="POLL",
+        kind=_kind_of(type(event)),
+        topic=(),
+        queue_id=(),
+    )
 
 
 def _answered(event: Answer) -> int:

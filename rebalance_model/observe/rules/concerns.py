@@ -77,10 +77,7 @@ def of_queues(step: GroupStep) -> dict[MessageQueue, int]:
 def of_queue(
     step: GroupStep, mq: MessageQueue, queue: QueueState, seen: HookQueueView | None, *, of_offsets: bool
 ) -> int:
-    """Return the flags of a queue, of which only offsets may be new (``of_offsets``).
-
-    The check that is due when its owner's lock expires is scheduled.
-    """
+    """Return the flags of a queue, of which only offsets may be new; schedule the check of its owner's lock."""
     now = step.now
     flags = 0 if queue.expected_owner in (None, queue.owner) else MISPLACED
     if queue.owner is None:

@@ -197,14 +197,10 @@ def _judge_queue(step: GroupStep, q: QueueFacts, flags: int, suspended: Suspende
 
 def _rules_of_queue(state: GroupState, subject: str, flags: int) -> Iterable[QueueRule]:
     """Return the rules by which a queue is judged: those about its flags, and those of its incidents."""
-    rules, own, incidents = queue_rules(flags), state.unsettled.get(subject, 0), (state.incidents, state.pending)
-    if not own or own == sum([(one.code, subject) in known for one in rules for known in incidents]):
+    rules, own, every = queue_rules(flags), state.unsettled.get(subject, 0), (state.incidents, state.pending)
+    if not own or own == sum([(one.code, subject) in known for one in rules for known in every]):
         return rules
-    return [
-        rule
-        for rule in QUEUE_RULES
-        if rule.concerns & flags or (rule.code, subject) in state.incidents or (rule.code, subject) in state.pending
-    ]
+    return [one for one in QUEUE_RULES if one in rules or any((one.code, subject) in known for known in every)]
 
 
 def judge_all(step: GroupStep) -> None:
