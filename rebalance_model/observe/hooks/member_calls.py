@@ -15,6 +15,7 @@ from rebalance_model.broker.broker_config import SUCCESS, SYSTEM_ERROR
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
 from rebalance_model.observe.events import GetConsumerListByGroup, HeartBeat, UnregisterClient
+from rebalance_model.observe.facts.group_facts import group_info
 from rebalance_model.observe.group import causes, ghost_connections, member_types, ownership
 from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.group.ghost_connections import (
@@ -99,7 +100,7 @@ def fold_heartbeat(step: GroupStep, view: BrokerView, hook: HookView, event: Hea
         hook.expired.pop(event.client_id, None)  # its heartbeats came, and were not taken
     if hook.expired or hook.seldom_heartbeats:
         heartbeats.note_returned(step, hook, event)
-    before = Before(step.state, event.broker, by=event.client_id)
+    before = None if _repeats(step, view, event) else Before(step.state, event.broker, by=event.client_id)
     client = ClientChannelInfo(event.channel, event.client_id, event.language, event.version, event.time)
     data = ConsumerData(
         group_name=event.group,
@@ -114,12 +115,24 @@ def fold_heartbeat(step: GroupStep, view: BrokerView, hook: HookView, event: Hea
     hook.expected_back_until.pop(event.client_id, None)
     hook.client_by_channel.pop(event.channel, None)
     step.clients_to_judge[event.client_id] = None
-    follow(step, before, first_sight=event.time < hook.complete_at)
+    if before is not None:
+        follow(step, before, first_sight=event.time < hook.complete_at)
     if member_types.note(step.state, event.client_id, event.consume_type, event.message_model):
         _note_type(step, event.client_id)
     if not event.without_sub:
         ghost_connections.note_heartbeat(step, event.client_id, event.subscriptions)
     offset_queries.attribute(step, hook, event.channel, event.client_id)
+
+
+def _repeats(step: GroupStep, view: BrokerView, event: HeartBeat) -> bool:
+    """Return whether a heartbeat shows nothing of the members that the broker's view lacks, so that none follows."""
+    state, info, known = step.state, group_info(step.state), view.info.channel_info_table.get(event.channel)
+    if known is None or known.client_id != event.client_id or event.client_id not in state.members or info is None:
+        return False
+    is_known = view.info.message_model == event.message_model and info.message_model in ("", state.message_model)
+    topics = view.info.subscription_table.keys()
+    is_known = is_known and state.causes_since > 0
+    return is_known and (event.without_sub or topics == {one.topic for one in event.subscriptions})
 
 
 def _note_type(step: GroupStep, client_id: str) -> None:

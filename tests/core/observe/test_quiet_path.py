@@ -13,8 +13,9 @@ from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.engine.timeline import Timeline
 from rebalance_model.observe.events import AnyEvent, ConsumerRunningInfo, ConsumeStats, GroupEvent, ProcessQueueInfo
 from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.hooks import member_calls
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.polls import answers
+from rebalance_model.observe.polls import answers, connections
 from rebalance_model.observe.rules import judgement
 from streaming.lab.demo import CAPTURE
 from tests.detection.generator import scenario_of
@@ -25,6 +26,8 @@ from tests.support.telemetry import spread_telemetry
 
 QUIET = (
     (answers, "_repeats", False),
+    (connections, "_is_as_called", False),
+    (member_calls, "_repeats", False),
     (judgement, "_is_quiet", False),
     (snapshots, "_is_as_before", False),
     (Ordering, "push_usual", False),
