@@ -55,10 +55,10 @@ def note_empty_list(hook: HookView, view: BrokerView, channel: str, asked: int) 
 
 def note_listed(hook: HookView, client_ids: Collection[str], now: int) -> None:
     """Record the broker's member list: drop other clients, and count from now for members without any heartbeat."""
-    former = hook.heartbeats
-    for client_id in former.keys() - set(client_ids):
+    former, listed = hook.heartbeats, set(client_ids)
+    for client_id in [one for one in former if one not in listed]:  # a set has another order in each process
         _note_dropped(hook, client_id, former[client_id].last, now)
-    if former.keys() != set(client_ids):
+    if former.keys() != listed:
         hook.heartbeats = {c: former.get(c) or Heartbeats(now) for c in dict.fromkeys(client_ids)}
 
 
