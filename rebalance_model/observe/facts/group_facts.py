@@ -137,7 +137,7 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     pops: Pops
     """The calls of consumers that pop; empty, if none was seen."""
     missing: tuple[Literal["POLLS", "OFFSETS", "DEAD_LETTERS"], ...]
-    """What no source reports now; of offsets, calls show only what is pulled and not committed."""
+    """The telemetry that no source reports now; of offsets, calls show only what is pulled and not committed."""
 
     @fact
     def members(self) -> frozenset[str]:
