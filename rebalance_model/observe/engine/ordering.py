@@ -330,7 +330,7 @@ class Ordering:
     def _fold_tick(self, tick: Tick, name: str, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
         """Process a tick: its source is alive, and time has advanced for the others; return False for a copy."""
         state = self.state
-        if _is_known(tick, source):
+        if is_known(tick, source):
             return False
         source.last, source.ended = Sequence(instance_of(tick.source_id)[1], tick.seq), tick.end
         source.broker = broker_of(tick) if tick.broker else ""
@@ -440,7 +440,7 @@ class Ordering:
 
     def _fold_step(self, event: ClockStep, name: str, source: Source) -> bool:
         """Bring what a source has reported by its former clock to the new one; return False for a copy."""
-        if _is_known(event, source):
+        if is_known(event, source):
             return False
         source.last = Sequence(instance_of(event.source_id)[1], event.seq)
         state = self.state
@@ -491,6 +491,6 @@ class Ordering:
             self._skipped += [corrected(one[4], one[0], self.state.sources[one[1]].correction) for one in skipped]
 
 
-def _is_known(event: Tick | ClockStep, source: Source) -> bool:
+def is_known(event: Tick | ClockStep, source: Source) -> bool:
     """Return whether the event is a copy of one of its source that was pushed before."""
     return source.last is not None and source.last.covers(instance_of(event.source_id)[1], event.seq)

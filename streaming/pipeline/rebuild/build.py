@@ -18,7 +18,7 @@ from checkpoints.generation import check_rebuild
 from checkpoints.manifest import ARCHIVE, OPERATOR, Manifest, required_manifest
 from checkpoints.position import Position, position_of_query
 from rebalance_model.observe.effects import AnyRow
-from rebalance_model.observe.engine.ordering import NEVER, Ordering, Waiting
+from rebalance_model.observe.engine.ordering import NEVER, Ordering, Waiting, is_known
 from rebalance_model.observe.engine.salvage import Saved
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import ClockStep, Tick, source_of
@@ -136,7 +136,7 @@ def _survey(model: ReadModel, parameters: dict[str, object], policy: Policy) -> 
         if event is None:
             continue
         event = ordering.identified(event)
-        if isinstance(event, ClockStep) and not ordering.is_known(event):
+        if isinstance(event, ClockStep) and not is_known(event, state.source(source_of(event))):
             name, step = source_of(event), event.step
             steps = [(since, correction - step) for since, correction in corrections.get(name, [])[1:]]
             corrections[name] = [(0, 0), *(steps or [(0, -step)]), (offset, 0)]  # what is older is by the former clock
