@@ -102,7 +102,7 @@ def note_commit(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, com
     if time < hook_view.commit_time:
         return
     before, before_time, is_holders = hook_view.commit_offset, hook_view.commit_time, client_id == hook_view.holder
-    if hook_view.voided_at or client_id is None:
+    if hook_view.voided_at or client_id is None or offset == before:
         _note_jump(step, mq, hook_view, commit)
     hook_view.commit_offset, hook_view.commit_time = offset, time
     if offset > before:
