@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from rebalance_model.observe import events
 from streaming.base.errors import UserError
-from streaming.base.limits import HEARTBEAT_GROUPS, NAME_CHARACTERS
+from streaming.base.limits import NAME_CHARACTERS
 from streaming.cli.main import app
 from streaming.collect import broker_hook as building
 from streaming.collect.broker_hook import broker_jars, build
 from tests.support import hooked
+from tests.support.hook_limits import HOOK
 from tests.support.hook_process import after_a_tick, await_a_tick, commit, losses, of_kind
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
@@ -171,11 +172,11 @@ def test_a_call_with_a_longer_name_than_an_event_may_have_is_unreadable(jvm, tmp
 def test_one_heartbeat_is_reported_for_a_limited_number_of_groups(jvm, tmp_path):
     """Each of its events repeats the client's id, so a small heartbeat could fill the spool."""
     jvm.start(spool=str(tmp_path))
-    groups = [f"g-{number}" for number in range(HEARTBEAT_GROUPS + 3)]
+    groups = [f"g-{number}" for number in range(HOOK.HEARTBEAT_GROUPS + 3)]
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", *groups)), answer=0)
     await_a_tick(tmp_path)
     found = after_a_tick(tmp_path)
-    assert [event.group for event in of_kind(found, events.HeartBeat)] == groups[:HEARTBEAT_GROUPS]
+    assert [event.group for event in of_kind(found, events.HeartBeat)] == groups[: HOOK.HEARTBEAT_GROUPS]
     assert losses(found) == {"too many groups in a heartbeat": 3}
 
 

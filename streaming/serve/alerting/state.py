@@ -13,11 +13,14 @@ import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl, AlertDelivery
+from streaming.base.statements import statements_of
 from streaming.queries.health import SEVERITY, Severity
 from streaming.serve.alerting.alert import Alert, Delivery, key_of
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
+
+_SQL = statements_of(__name__)
 
 
 @dataclass
@@ -35,7 +38,7 @@ class Controls:
     def read(cls, model: "ReadModel") -> Self:
         """Fold all rows of the table."""
         controls = cls()
-        rows = model.rows("SELECT * FROM alert_controls k ORDER BY k.time")
+        rows = model.rows(_SQL["controls"])
         controls.take(msgspec.convert(row, AlertControl) for row in rows)
         return controls
 

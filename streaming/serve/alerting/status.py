@@ -11,6 +11,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl, AlertDelivery
 from streaming.base.errors import UserError
 from streaming.base.place import Place
+from streaming.base.statements import statements_of
 from streaming.base.times import DAY_MS, written
 from streaming.queries.health import Severity
 from streaming.queries.incidents import find_incident, transitions_of
@@ -20,6 +21,8 @@ from streaming.serve.alerting.dispatcher import Dispatcher
 from streaming.serve.alerting.follow import Follower, Ledger, is_claimed, write_control
 from streaming.serve.alerting.state import AlertState, Controls
 from streaming.tables.reader import ReadModel
+
+_SQL = statements_of(__name__)
 
 
 class ChannelStatus(msgspec.Struct, frozen=True):
@@ -143,7 +146,7 @@ def _opened(tables: Place, config: AlertsConfig) -> tuple[Dispatcher, int | None
 
 
 def _deliveries(model: ReadModel) -> list[AlertDelivery]:
-    rows = model.rows("SELECT * FROM alert_deliveries d ORDER BY d.number")
+    rows = model.rows(_SQL["deliveries"])
     return [msgspec.convert(row, AlertDelivery) for row in rows]
 
 

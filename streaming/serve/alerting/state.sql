@@ -1,0 +1,2 @@
+-- name: controls
+SELECT * FROM alert_controls k ORDER BY k.time

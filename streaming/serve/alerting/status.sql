@@ -1,0 +1,2 @@
+-- name: deliveries
+SELECT * FROM alert_deliveries d ORDER BY d.number
