@@ -62,10 +62,11 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column; by itself pyarrow imports pandas for a time, which takes longer than the query."""
+    """Return the values of a column; by itself pyarrow imports pandas for a time, or numpy for a cast."""
     if column.type != _TIME:
         return list(column.to_pylist())
-    return [None if us is None else _EPOCH + timedelta(microseconds=us) for us in column.cast(pa.int64()).to_pylist()]
+    values = (us for chunk in column.chunks for us in chunk.view(pa.int64()).to_pylist())
+    return [None if us is None else _EPOCH + timedelta(microseconds=us) for us in values]
 
 
 def _plain(value: object) -> object:
@@ -221,7 +222,3 @@ def main() -> None:
     descriptor, spill = sys.argv[1:]
     with Connection(int(descriptor)) as connection, suppress(EOFError, ConnectionError):
         Worker(connection).serve(Path(spill))
-
-
-if __name__ == "__main__":
-    main()

@@ -50,6 +50,16 @@ def ask(process, query, timeout_s=90.0, limit=100):
     return json.loads(process.ask(query, timeout_s=timeout_s, limit=limit).content)
 
 
+def test_one_question_loads_no_numpy(tables):
+    """It would take a quarter of the processor time of `rebalance-watch sql`."""
+    with SqlProcess(tables) as process:
+        answer = ask(process, "SELECT TIMESTAMPTZ '2026-11-21 16:00:00+00' UNION ALL SELECT NULL")
+        loaded = Path(f"/proc/{process._process.pid}/maps").read_text()
+    assert answer["rows"] == [["2026-11-21T16:00:00.000Z"], [None]]
+    assert "pyarrow" in loaded
+    assert "numpy" not in loaded
+
+
 def test_a_query_is_stopped_in_time_wherever_it_is(pool):
     """A new process opens the tables meanwhile, for the next one."""
     for query in LONG:
