@@ -26,8 +26,8 @@ del sys.modules["numpy"]
 from streaming.queries.sql_worker import main
 main()
 """
-"""What the process runs. pyarrow imports numpy if it is there, and does without: it would take a quarter of the time of
-a question."""
+"""The program of the process. pyarrow imports numpy if it is there, and does without: that would take a quarter of the
+time of a question."""
 _OPEN_SECONDS: Final = 120.0
 """The first query over tables in an object store copies their files, as every command does."""
 
