@@ -221,7 +221,7 @@ def _is_corrected(hook_view: HookQueueView, commit: Commit) -> bool:
     """Return whether the holder commits an offset for the second time at once, right after a pull.
 
     So does a client whose pull was answered that its offset is not in the log (DefaultMQPushConsumerImpl,
-    OFFSET_ILLEGAL): it persists the offset that it was told, and again as it removes the process queue. One that a tool
+    OFFSET_ILLEGAL): it persists the offset of that answer, and again as it removes the process queue. One that a tool
     lets reset its offset waits for ten seconds after its last pull (MQClientInstance.resetOffset).
     """
     if commit.carried or commit.client_id is None or hook_view.pull_offset < 0:
