@@ -89,10 +89,12 @@ PART_4 := tests/pipeline tests/tables tests/upgrade
 PART_5 := tests/live --ignore-glob=*/test_churn.py --ignore-glob=*/test_many_kills.py --ignore-glob=*/test_pop_*.py
 PART_6 := tests/live/test_churn.py tests/live/test_many_kills.py tests/live/test_pop_faults.py tests/live/test_pop_lab.py
 PART_7 := tests/instruments/soak
+LONG := -m prove --timeout=0 -rfEs --numprocesses=4 --dist=loadgroup --no-loadscope-reorder
 prove: $(VENV)/.fuzz ## Run the long tests: cover, then hours of churn, kills, fuzzing and thousands of seeds; PART=1 to 7: one part
 	@: $(if $(PART),$(or $(PART_$(PART)),$(error There is no part $(PART) of the proofs: PART is 1 to 7)))
-	$(if $(filter 1,$(or $(PART),1)),$(MAKE) cover)
-	$(BIN)/python -m pytest $(PART_$(PART)) -m prove --timeout=0
+	$(if $(filter 1,$(PART)),$(MAKE) cover)
+	$(if $(PART),$(BIN)/python -m pytest $(PART_$(PART)) $(LONG))
+	$(if $(PART),,for part in 1 2 3 4 5 6 7; do $(MAKE) prove PART=$$part || failed=1; done; test -z "$${failed:-}")
 
 # Apart from the other packages, because there are wheels of it only for Linux on x86-64; without it a proof is skipped.
 $(VENV)/.fuzz: $(READY) conf/constraints-fuzz.txt

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import httpx
 import pytest
@@ -84,11 +85,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Keep tests that share something dear to start in one process, and the tests of a file, which share what they
     make and fold; later would be after pytest-xdist looked.
     """
+    long = item.config.option.markexpr == "prove"
     if group := _group(item):
         item.add_marker(pytest.mark.xdist_group(group))
     elif item.get_closest_marker("xdist_group") is None:
-        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    if item.config.option.markexpr == "prove":  # a timeout is that of the short form
+        path = item.nodeid.partition("::")[0]
+        # In the long form the cases of a test take hours, and what they share seconds.
+        turn = f" {crc32(item.nodeid.encode()) % 4}" if long and hasattr(item, "callspec") else ""
+        item.add_marker(pytest.mark.xdist_group(path + turn))
+    if long:  # a timeout is that of the short form
         item.add_marker(pytest.mark.timeout(0), append=False)
 
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from rich.table import Table
 
+from streaming.base.files import FileLock
+
 _TESTS = Path(__file__).parents[1]
 _COLUMNS = "| {} | figure | value | day | commit |\n| --- | --- | {} | --- | --- |\n"
 
@@ -40,12 +42,13 @@ class FigureFile(NamedTuple):
         return [Figure(*row) for row in list(cells)[2:]]
 
     def keep(self, instrument: str, values: Mapping[str, str]) -> None:
-        """Keep figures, each in place of the one of its name; the others stay."""
-        kept = {(figure.instrument, figure.name): figure for figure in self.read()}
+        """Keep figures, each in place of the one of its name; the others stay, also where another process adds some."""
         day, at = f"{datetime.now(UTC):%Y-%m-%d}", commit()
-        for name, value in values.items():
-            kept[instrument, _cell(name)] = Figure(instrument, _cell(name), _cell(value), day, at)
-        self.write(kept.values())
+        with FileLock(self.path):
+            kept = {(figure.instrument, figure.name): figure for figure in self.read()}
+            for name, value in values.items():
+                kept[instrument, _cell(name)] = Figure(instrument, _cell(name), _cell(value), day, at)
+            self.write(kept.values())
 
     def write(self, figures) -> None:
         """Write the whole file."""
