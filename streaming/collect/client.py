@@ -365,7 +365,7 @@ async def _read(asked: "_Asked", answer: RemotingCommand) -> None:
     except Exception as error:  # noqa: BLE001  whatever it is, it ends this request alone
         # Java clients answer so in their first seconds: success without a body, and a remark that says why.
         is_explained = isinstance(error, UnreadableError) and not answer.body and answer.remark
-        _settle(asked.future, UnreadableError(f"no body: {answer.remark}") if is_explained else error)
+        _settle(asked.future, UnreadableError(f"no body: {answer.remark}") if is_explained else _without_frames(error))
     else:
         if not asked.future.done():
             asked.future.set_result((answer, content))
@@ -376,6 +376,17 @@ class _Asked(NamedTuple):
 
     future: asyncio.Future[tuple[RemotingCommand, Any]]
     read: Read[Any]
+
+
+def _without_frames(error: Exception) -> Exception:
+    """Forget where an error was raised: its frames have the answer, and its future, which has the error.
+
+    Until Python looks for such cycles, a server that answers what can't be read would cost 16 MB a request.
+    """
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__, link = None, link.__cause__ or link.__context__
+    return error
 
 
 def _settle(future: asyncio.Future[tuple[RemotingCommand, Any]], error: Exception) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 import struct
+import weakref
 
 import pytest
 
@@ -120,6 +122,36 @@ def test_an_answer_without_a_body_fails_with_its_remark(body, remark, expected):
         assert failed.value.remark == expected
 
     _run(respond, talk)
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_an_answer_that_cant_be_read_is_freed_at_once(size):
+    class Parsed:
+        """What a reader has made of an answer."""
+
+    parsed = []
+
+    async def read(_body):
+        part = Parsed()
+        parsed.append(weakref.ref(part))
+        try:
+            int("no number")
+        except ValueError as error:
+            raise UnreadableError("no JSON") from error
+
+    async def respond(question, writer):
+        writer.write(_answer(question, b"x" * size))
+
+    async def talk(server, client):
+        with contextlib.suppress(UnreadableError):
+            await client.ask(server.address, _question(), read, seconds=60.0)
+        return [made() for made in parsed]
+
+    gc.disable()
+    try:
+        assert _run(respond, talk) == [None]
+    finally:
+        gc.enable()
 
 
 def test_a_pushed_request_is_no_answer():

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 
 from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo, ConsumeStats, TopicRoute
 from streaming.collect.remoting import decode
@@ -206,11 +207,15 @@ async def _drips(reader, writer):
             await asyncio.sleep(0.2)
 
 
+@cache
+def _much():
+    return b'{"subscriptionGroupTable":{' + b",".join(b'"%d":{}' % n for n in range(1_200_000))
+
+
 async def _pours(reader, writer):
     """Answer each request with 16 MB that take long to read, as fast as they are taken."""
-    body = b'{"subscriptionGroupTable":{' + b",".join(b'"%d":{}' % n for n in range(1_200_000))
     while True:
-        writer.write(answered(await question_of(reader), body))
+        writer.write(answered(await question_of(reader), _much()))
         await writer.drain()
 
 
