@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from rebalance_model.entities import TIME_MAX
+from rebalance_model.observe.events import corrected
 from rebalance_model.observe.events.decoding import FUTURE_MS_MAX, decode
 from tests.fuzz.test_events import KINDS, LINES
 from tests.support.fitting import fold
@@ -67,3 +69,13 @@ def test_no_number_ends_the_job(kind, count):
             changed = {id(event): with_number(event, path, limit) for event in chosen}
             events = [changed.get(id(event), event) for event in (*among[:middle], EXAMPLES[kind], *among[middle:])]
             fold([event for event in events if event.time <= stamp + FUTURE_MS_MAX], stamp)
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
+def test_a_corrected_time_can_be_read_again(kind):
+    event = EXAMPLES[kind]
+    times = [path for path, limit in numbers_of(event) if limit == TIME_MAX and is_valid(event, path, limit)]
+    for path in times:
+        event = with_number(event, path, TIME_MAX)
+    kept = msgspec.msgpack.encode(corrected(event, TIME_MAX + 1, -1))
+    assert msgspec.msgpack.decode(kept, type=kind).time == TIME_MAX

@@ -3,11 +3,15 @@
 A test adds figures of its own by pytest's fixture ``record_property(name, value)``.
 """
 
+import re
 from collections import Counter, defaultdict
 
 import pytest
 
 from tests.instruments.figures import PROOFS, FigureFile
+
+_GROUP = re.compile(r"@[^\]]*$")
+"""What pytest-xdist adds to the name of a test."""
 
 
 class Result:
@@ -35,7 +39,7 @@ class ProofKeeper:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what a part of a test has ended with; what was skipped has shown nothing."""
-        path, _, case = report.nodeid.partition("::")
+        path, _, case = _GROUP.sub("", report.nodeid).partition("::")
         figures = {}
         if report.failed or (report.passed and report.when == "call"):
             test = case.partition("[")[0]

@@ -53,10 +53,13 @@ from tests.instruments.figures import PROOFS
 from tests.instruments.proofs import ProofKeeper
 
 def pytest_configure(config):
-    config.pluginmanager.register(ProofKeeper(PROOFS._replace(path=Path(__file__).with_name("PROVED.md"))))
+    file = PROOFS._replace(path=Path(__file__).with_name("PROVED.md"))
+    hasattr(config, "workerinput") or config.pluginmanager.register(ProofKeeper(file))
 """
 TESTS = """
 import pytest
+
+pytestmark = pytest.mark.xdist_group("kills")
 
 def test_kills(record_property):
     record_property("kills", 24)
@@ -70,10 +73,11 @@ def test_later():
 """
 
 
-def test_a_long_test_keeps_its_result_and_figures(tmp_path, proofs):
+@pytest.mark.parametrize("processes", [(), ("--numprocesses=1", "--dist=loadgroup")], ids=["alone", "in groups"])
+def test_a_long_test_keeps_its_result_and_figures(tmp_path, proofs, processes):
     (tmp_path / "conftest.py").write_text(KEEPS)
     (tmp_path / "test_it.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", tmp_path, tmp_path]
+    command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", tmp_path, tmp_path, *processes]
     subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False)
     kept = {(figure.instrument, figure.name): figure.value for figure in proofs.read()}
     assert kept.keys() == {("test_it.py", name) for name in ("test_kills", "test_kills: kills", "test_some")}

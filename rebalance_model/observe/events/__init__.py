@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, MessageQueue, Name, Natural, Time
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, TIME_MAX, MessageQueue, Name, Natural, Time
 from rebalance_model.observe.events.answer_parts import (
     DEADLINE,
     NO_PERMISSION,
@@ -458,4 +458,5 @@ def corrected(event: AnyEvent, time: int, correction: int) -> AnyEvent:
     if time == event.time and not correction:
         return event
     stamped = ((name, getattr(event, name)) for name in _TIMES.get(type(event), ()) if correction)
-    return msgspec.structs.replace(event, time=time, **{name: max(0, at - correction) for name, at in stamped if at})
+    times = {name: min(max(0, at - correction), TIME_MAX) for name, at in stamped if at}
+    return msgspec.structs.replace(event, time=min(time, TIME_MAX), **times)
