@@ -2,8 +2,8 @@
 
 import pytest
 
-from rebalance_model.observe.effects import GroupSnapshot
-from rebalance_model.observe.events import BrokerStatus, ConsumerConnection, ConsumeStats
+from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
+from rebalance_model.observe.events import UNREACHABLE, BrokerStatus, ConsumerConnection, ConsumeStats, RpcError
 from tests.support.field import changed, changed_events, concluded, concluded_of, events_of
 from tests.support.trace import START, Trace
 
@@ -63,14 +63,15 @@ def test_restarts_one_after_the_other_are_none_and_lose_no_member():
     assert concluded_of(changed_events(CASE, "poll", restarted)).transitions(MINE) == []
 
 
-def boots(*times: int, every: int = 30) -> Trace:
-    """A collector's answers with these boot times, each for so many seconds."""
+def boots(*times: int | None, every: int = 30) -> Trace:
+    """A collector's answers with these boot times, each for so many seconds; None: no answer."""
     trace = Trace()
     for number, boot in enumerate(times):
         for at in range(number * every, (number + 1) * every, 10):
             now = START + at * 1_000
             common = trace._of_collector(now)
-            trace._observe(BrokerStatus(asked=now, broker="broker-a", boot_time=boot, **common))
+            error = RpcError(code=UNREACHABLE) if boot is None else None
+            trace._observe(BrokerStatus(asked=now, broker="broker-a", boot_time=boot, error=error, **common))
     return trace
 
 
@@ -86,3 +87,16 @@ def test_it_takes_two_returns_of_a_former_boot_time(times, said, every):
 def test_it_ends_when_none_has_come_back_for_ten_minutes():
     trace = boots(1, 2, 1, 2)
     assert [what for _, what, _ in trace.tick(90 + 601).incidents(MINE)] == ["OPENED", "RESOLVED"]
+
+
+def test_one_of_them_that_stopped_is_no_incident_of_its_own():
+    """The name servers still list the address of the one that registered last."""
+    unreachable, alone = (
+        [
+            one
+            for one in boots(*times).effects
+            if isinstance(one, IncidentTransition) and one.code == "BROKER_UNREACHABLE"
+        ]
+        for times in ((1, 2, 1, 2, None), (1, 2, 2, 2, None))
+    )
+    assert ([one.absorbed for one in unreachable], [one.absorbed for one in alone]) == ([True], [False])

@@ -55,6 +55,9 @@ MAY = {
     ("proxy", "PROXY_CLIENT_GONE", "fifo-group"),
     ("proxy", "PROXY_CLIENT_GONE", "simple-group"),
     ("proxy", "NO_ACTIVE_CLIENTS_WITH_LAG", "letters-group"),  # Node and Python come back 70 s after their proxy
+    ("proxy", "POP_RETURNED", "simple-group"),  # infos: what was handed out when the proxy went
+    ("proxy", "POP_RETURNED", "parcels-group"),
+    ("proxy", "POP_RETURNED", "letters-group"),
     ("proxy", "STALE_HEARTBEAT", "CID_DefaultHeartBeatSyncerTopic"),  # the proxy's own consumer
 }
 """Consequences of a fault that need not be said."""

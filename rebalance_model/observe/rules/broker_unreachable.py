@@ -4,7 +4,7 @@ Judged for the cluster, from broadcasts alone (BROKER_STATUS). It takes two cons
 (an error code of the broker is an answer), or one if the ticks of its hook have stopped as well. Holds while no
 collector that keeps up reaches the broker; clear at the first answer. Unknown while no collector keeps up. A broker of
 several replicas is reached while its master answers, or the slave that acts as master; a mere slave's answers do not
-count.
+count. BROKER_NAME_SHARED explains it.
 
 A broker that was taken out of the cluster never answers again. Telemetry does not tell it from one that is down: a
 name server forgets a broker that was stopped at once, and one that crashed after 120 s (RouteInfoManager), and then no
@@ -13,8 +13,8 @@ route names it any more. So only time does: a broker is gone when it has neither
 """
 
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClusterRule, Evidence, Holds, Verdict
-from rebalance_model.observe.state import UNANSWERED_POLLS, ClusterBroker, ClusterState, Reach
-from rebalance_model.observe.step import ClusterStep
+from rebalance_model.observe.state import UNANSWERED_POLLS, ClusterBroker, ClusterState, IncidentKey, Reach
+from rebalance_model.observe.step import BROKER_NAME_SHARED, ClusterStep
 
 GONE = "no name server lists the broker any more"
 """Why the incidents of a broker that is gone are resolved."""
@@ -38,7 +38,9 @@ def judge(step: ClusterStep, broker: str) -> Verdict:
     gone_at = (_away_since(reaches) or 0) + step.policy.broker_gone_after
     if gone_at > step.now:  # else its hook still reports
         step.schedule_check(gone_at)
-    return Holds("critical", "" if stopped_at is None else "HOOK_SILENT", stamp=stamp)
+    sub_cause = "" if stopped_at is None else "HOOK_SILENT"
+    shared = IncidentKey(BROKER_NAME_SHARED, broker)  # the other one may have stopped, whose address is still listed
+    return Holds("critical", sub_cause, stamp=stamp, explained_by=(shared,))
 
 
 def is_gone(step: ClusterStep, broker: str) -> bool:
