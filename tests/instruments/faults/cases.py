@@ -59,6 +59,8 @@ TOPIC_SET = Case(
             "REBALANCE_STALLED",
         }
     ),
+    may_after=frozenset({"MESSAGES_STRANDED"}),  # nobody reads the topic of the one that left any more
+    stays=frozenset({"MESSAGES_STRANDED"}),
 )
 SAME_ID = Case(
     "same-id",
