@@ -42,10 +42,19 @@ def test_lag_that_has_not_fallen_for_a_window_and_has_grown():
         [7] * 45,  # it stands: what is produced is consumed
         [3, *[4] * 45],  # one step up, and it stands
         [0, 0, 1, 0] * 12,
+        [0, *[1] * 7, *RISING[:27]],  # from the simulation, seed 2228: until 70 all that waited was consumed each time
     ],
 )
 def test_lag_that_is_not_growing(lag: list[int]):
     assert lags(Trace(), 0, lag).incidents(GROWTH) == []
+
+
+def test_lag_that_stands_while_its_messages_wait_keeps_growing():
+    """Of a slow producer: a message comes every 40 s, and none is consumed."""
+    trace = Trace()
+    for n in range(40):
+        trace.poll(10 * n, {"a": holding(0)}, {0: (100 + n // 4, 100)}, route=1)
+    assert [one[:2] for one in trace.incidents(GROWTH)] == [(330, "OPENED")]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ is another one.
 Track lag over a window of answers, and the usual rates to compare with.
 
 No fixed number of messages defines a high lag: each queue is compared with itself. Its lag is rising since the answer
-after which it has been higher each time, and has not fallen; a constant lag is not rising. The usual rates of
-production and consumption are measured over at least a whole window without such a rise.
+after which it has been higher each time, and has not fallen. A constant lag is not rising; nor has a rise begun while
+the lag stands and each message that waited at one answer is consumed at the next. The usual rates of production and
+consumption are measured over at least a whole window without such a rise.
 
 Fold the offsets of a group's dead-letter topic (GET_TOPIC_STATS_INFO): has it got messages since the last answer?
 
@@ -122,11 +123,15 @@ STEPS = 4
 """Growing lag reaches another maximum in each of this many parts of a window."""
 
 
-def note_lag(queue: QueueState, lag_before: int | None, lag: int | None, *, covered: bool, policy: Policy) -> None:
+def note_lag(
+    queue: QueueState, before: tuple[int | None, int | None], lag: int | None, *, covered: bool, policy: Policy
+) -> None:
     """Process an answer of the broker, which is already applied to the queue.
 
-    Its lag was ``lag_before`` (messages) in the answer before; ``covered`` if nothing is missing between the two.
+    ``before`` are the newest offset and the lag (messages) in the answer before; ``covered`` if nothing is missing
+    between the two.
     """
+    newest_before, lag_before = before
     now, broker, trend = queue.stats_at, queue.broker_offset, queue.lag_trend
     if lag is None or broker is None:
         return
@@ -134,7 +139,11 @@ def note_lag(queue: QueueState, lag_before: int | None, lag: int | None, *, cove
     if trend is None or not covered or lag_before is None:
         usual = (trend.produced, trend.consumed) if trend is not None else (None, None)
         queue.lag_trend = LagTrend(now, commit, broker, now, commit, broker, lag, now, *usual)
-    elif lag < lag_before or lag <= trend.rising_broker - trend.rising_commit:
+    elif (
+        lag < lag_before
+        or lag <= trend.rising_broker - trend.rising_commit
+        or (lag == lag_before and commit >= (newest_before or 0))
+    ):
         if max(now - trend.at, now - trend.rising_since) >= policy.lag_growth_window:
             _measure(trend, now, commit, broker, policy)
         trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
@@ -370,7 +379,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
         _note_behind(queue.hook_view, info, now)
     queue.commit_known = queue.commit_known or commit > 0 or _is_read_from_start(step, info.mq)
     waits = newest - commit if queue.commit_known and newest >= commit else queue.lag
-    note_lag(queue, waited, waits, covered=covered, policy=step.policy)
+    note_lag(queue, (newest_before, waited), waits, covered=covered, policy=step.policy)
     if advanced or fell or not waited or not waits:
         queue.stalled_ms = 0
     elif covered:
