@@ -100,6 +100,20 @@ def test_a_rollout_under_new_ids_is_no_storm():
     assert transitions_of(trace, STORM) == []
 
 
+@pytest.mark.parametrize(
+    ("survivors", "opened"), [("", []), ("d", [(220, "OPENED", "REBALANCE_STORM MEMBER_FLAPPING")])]
+)
+def test_departures_that_no_member_sees_are_no_causes(survivors: str, opened: list[tuple[float, str, str]]):
+    """From the simulation, seed 2753: all are killed at 60, and stopped at 220. Only who is left rebalances at 60."""
+    trace = group("a", "b", "c", *survivors).heart_beat(30, "a", "b", "c", *survivors)
+    if survivors:
+        trace.lists(61, *survivors)
+    trace.passes(161).heart_beat(170, "a", "b", "c", *survivors)
+    for client in "abc":
+        trace.leaves(220, client)
+    assert transitions_of(trace, STORM) == opened
+
+
 def test_a_partition_that_cuts_all_members_off_once_is_no_storm():
     """90 s: 20 clients disappear without unregistering, and return on other channels."""
     clients = [f"c-{n:02}" for n in range(20)]

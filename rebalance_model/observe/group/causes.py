@@ -41,8 +41,8 @@ def begin(state: GroupState, now: int) -> None:
     state.causes, state.causes_since, state.causes_counted = (), now, 0
 
 
-def note(step: GroupStep, code: str, subject: str, client_id: str | None) -> None:
-    """Record a cause that makes the group rebalance."""
+def note(step: GroupStep, code: str, subject: str, client_id: str | None, *, unseen: bool = False) -> None:
+    """Record a cause that makes the group rebalance, unless ``unseen`` by its members."""
     if code not in _COUNTED:
         return
     state, now = step.state, step.now
@@ -51,7 +51,7 @@ def note(step: GroupStep, code: str, subject: str, client_id: str | None) -> Non
             break
         if (former.code, former.subject, former.client_id) == (code, subject, client_id):
             return
-    state.causes = (*state.causes, Cause(now, code, subject, client_id))[-KEPT:]
+    state.causes = (*state.causes, Cause(now, code, subject, client_id, unseen))[-KEPT:]
     state.causes_counted += 1
     if now - state.causes_since > RATE_OVER:
         state.causes_since, state.causes_counted = now - RATE_OVER // 2, state.causes_counted // 2
@@ -87,7 +87,7 @@ def repeated(step: GroupStep) -> list[Cause]:
             changes[_what_changed(cause)].append(cause)
     began = min((cause.time for life in lives.values() for cause in life if cause.code in GOES), default=0)
     since = [[cause for cause in life if cause.time >= began] for life in lives.values()]
-    repeats = [cause for life in since if _rejoined_and_left(life) for cause in life]
+    repeats = [cause for life in since if _rejoined_and_left(life) for cause in life if not cause.unseen]
     for what in changes.values():
         if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _are_upgrades(step, what)):
             repeats += what

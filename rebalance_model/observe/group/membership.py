@@ -7,7 +7,7 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, java_order
 from rebalance_model.observe.facts.group_facts import group_info
 from rebalance_model.observe.group import causes, member_types, ownership, rebalances
 from rebalance_model.observe.group.expectation import Basis, basis, expect
-from rebalance_model.observe.group.ghost_connections import CHANNEL_TIMEOUT, UNNAMED
+from rebalance_model.observe.group.ghost_connections import CHANNEL_EXPIRED, CHANNEL_TIMEOUT, UNNAMED
 from rebalance_model.observe.state import BrokerView, ClientView, GroupState
 from rebalance_model.observe.step import GroupStep
 
@@ -147,7 +147,8 @@ def _topics(view: BrokerView) -> set[str]:
 
 def _note_causes(step: GroupStep, before: Before, joined: list[str], left: list[str]) -> None:
     for client_id in left:
-        rebalances.open_or_extend(step, _departure_code(step, before, client_id), client_id, client_id=client_id)
+        code, unseen = _departure_code(step, before, client_id), _is_unseen(step, before, client_id)
+        rebalances.open_or_extend(step, code, client_id, client_id=client_id, unseen=unseen)
     for client_id in joined:
         rebalances.open_or_extend(step, "CLIENT_JOINED", client_id, client_id=client_id)
 
@@ -160,6 +161,14 @@ def _departure_code(step: GroupStep, before: Before, client_id: str) -> str:
     if last is None:
         return "CLIENT_LEFT"
     return "HEARTBEAT_EXPIRED" if step.now - last > CHANNEL_TIMEOUT else "CONNECTION_CLOSED"
+
+
+def _is_unseen(step: GroupStep, before: Before, client_id: str) -> bool:
+    """Return whether only a client's silence shows that it is gone: its broker's scan must have dropped it by now.
+
+    The broker tells the other members, who ask for its list at once. If nobody has, nobody is left who rebalances.
+    """
+    return step.now - before.last_heartbeats.get(client_id, step.now) > CHANNEL_EXPIRED
 
 
 def _last_heartbeats(view: BrokerView) -> dict[str, int]:

@@ -54,9 +54,9 @@ QUIET_INTERVALS = 3
 UNEXPLAINED, PULL_EXPIRED_REPAIR = "UNEXPLAINED", "PULL_EXPIRED_REPAIR"
 
 
-def open_or_extend(step: GroupStep, code: str, subject: str, *, client_id: str | None) -> Episode:
+def open_or_extend(step: GroupStep, code: str, subject: str, *, client_id: str | None, unseen: bool = False) -> Episode:
     """Add a cause to the open episode, or open one; return the episode."""
-    causes.note(step, code, subject, client_id)
+    causes.note(step, code, subject, client_id, unseen=unseen)
     return _add_cause(step, code, subject, client_id)
 
 

@@ -52,6 +52,8 @@ class Cause(msgspec.Struct, array_like=True, frozen=True):
     code: str
     subject: str
     client_id: str | None
+    unseen: bool = False
+    """True if no member was there to see it, and to rebalance."""
 
 
 class Episode(msgspec.Struct, array_like=True):
