@@ -147,3 +147,38 @@ def test_expired_pulls_of_a_broker_that_lacks_the_group_are_under_that():
         f"{TOPIC}@broker-a:0": None,
         f"{TOPIC}@broker-b:0": cause.incident_id,
     }
+
+
+def killed(*, listed_at: float = 0) -> HookTrace:
+    """Two brokers, of which a and c ask only the first one, at 25 and 45, for the list of members; b is killed at 40.
+
+    At ``listed_at`` the second one lists b still.
+    """
+    trace = HookTrace()
+    for at in (1, 31):
+        for broker in ("broker-a", "broker-b"):
+            trace.of(broker).heart_beat(at, "a", "b", "c")
+    trace.of("broker-a").lists(32, "a", "b", "c", channel="a:0").lists(45, "a", "c", channel="a:0")
+    trace.of("broker-b").lists(32, "a", "b", "c", channel="a:0")
+    if listed_at:
+        trace.lists(listed_at, "a", "b", "c", channel="a:0")
+    for at in (61, 91):
+        for broker in ("broker-a", "broker-b"):
+            trace.of(broker).heart_beat(at, "a", "c")
+    return trace.passes(95)
+
+
+def test_a_process_that_ended_is_not_stale_at_a_broker_that_nobody_asks():
+    """From the simulation, seed 2551: its connections to all brokers have closed."""
+    assert killed().incidents("STALE_HEARTBEAT") == []
+
+
+def test_a_broker_that_still_lists_a_member_has_a_stale_one():
+    """As where it is cut off from that broker when it ends."""
+    assert distinct_transitions(killed(listed_at=70), "STALE_HEARTBEAT") == [(91.001, "OPENED", "STALE_HEARTBEAT")]
+
+
+def test_a_process_that_returns_is_not_stale_until_it_reaches_every_broker():
+    """From the simulation, seed 1663: it is known at the first broker, and its heartbeat for the second one follows."""
+    trace = killed().of("broker-a").heart_beat(96, "b", number=1).of("broker-b").heart_beat(96, "b", number=1)
+    assert trace.passes(99).incidents("STALE_HEARTBEAT") == []

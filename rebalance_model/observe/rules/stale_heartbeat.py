@@ -1,7 +1,8 @@
 """STALE_HEARTBEAT: a member has not sent a heartbeat for two intervals.
 
 The broker drops it after 120 to 130 s and notifies no other client: its queues wait until the others rebalance by
-timer, up to 20 s later. Clear at a heartbeat, or when the member is gone.
+timer, up to 20 s later. Clear at a heartbeat, or when the member is gone. One whose connection to another broker has
+closed is gone from each, and not judged.
 
 REFUSED: its heartbeats arrive, and the broker answers them with an error, as an ACL does if one topic of the process is
 not permitted. GROUP_NOT_CREATED: they are accepted, and the broker does not register the group. Both from the first one
@@ -22,6 +23,8 @@ from rebalance_model.observe.state import HookView, IncidentKey, RefusedHeartbea
 from rebalance_model.observe.step import GroupStep
 
 CODE = unresponsive.STALE_HEARTBEAT
+ROUND_WITHIN = 1_000
+"""A client sends its heartbeats to all brokers within this time; milliseconds."""
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
@@ -43,18 +46,22 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
         if step.now >= opens_at:
             return Holds("critical", "GROUP_NOT_CREATED", client_id, stamp=lacking[1])
         step.schedule_check(opens_at)
+    return _judge_age(step, client_id)
+
+
+def _judge_age(step: GroupStep, client_id: str) -> Verdict:
+    """Compare the ages of a member's last heartbeats with two intervals."""
     verdict: Verdict = CLEAR if _is_registered(step, client_id) else None
+    limit, waits = 2 * step.policy.heartbeat_broker_interval, False
     for _, hook, age in _ages(step, client_id):
-        limit = 2 * step.policy.heartbeat_broker_interval
-        if age > limit:
-            severity = unresponsive.severity_of(step, CODE, client_id)
-            return Holds(
-                severity, client_id=client_id, explained_by=(IncidentKey(unresponsive.CLIENT_UNRESPONSIVE, client_id),)
-            )
-        step.schedule_check(step.now + limit + 1 - age)
+        if age > limit and not _has_closed(step, client_id, hook):
+            cause = IncidentKey(unresponsive.CLIENT_UNRESPONSIVE, client_id)
+            return Holds(unresponsive.severity_of(step, CODE, client_id), client_id=client_id, explained_by=(cause,))
+        waits = waits or age > limit
+        step.schedule_check(step.now + (ROUND_WITHIN if age > limit else limit + 1 - age))
         if step.now - hook.heartbeats[client_id].last <= limit:
             verdict = CLEAR
-    return verdict
+    return None if waits else verdict
 
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
@@ -145,6 +152,24 @@ def _ages(step: GroupStep, client_id: str) -> Iterator[tuple[str, HookView, int]
     for broker, hook in step.facts.hooks.items():
         if (age := heartbeats.age_of(hook, client_id, step.now)) is not None:
             yield broker, hook, age
+
+
+def _has_closed(step: GroupStep, client_id: str, hook: HookView) -> bool:
+    """Return whether a client is gone here, too, since another broker dropped it before 120 s without a heartbeat.
+
+    A process that ends closes its connections to all brokers, and each drops it at once; but the others ask any one of
+    them for the list of members. A broker that has listed the client since its missing heartbeat has not dropped it.
+    If the client has just come back to another broker, its next heartbeat is for this one.
+    """
+    interval, last = step.policy.heartbeat_broker_interval, hook.heartbeats[client_id].last
+    listed_at = max((asking.last for asking in hook.rebalance_loops.values()), default=0)
+    others = [one for one in step.facts.hooks.values() if one.covered_since + interval <= last and not one.skips_group]
+    return listed_at <= last + interval and any(
+        step.now - other.heartbeats[client_id].last <= ROUND_WITHIN
+        if client_id in other.heartbeats
+        else client_id not in other.expired
+        for other in others
+    )
 
 
 RULE = ClientRule(
