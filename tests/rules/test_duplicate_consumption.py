@@ -1,9 +1,12 @@
 """DUPLICATE_CONSUMPTION by the hook: messages consumed twice after a move (#4215, #1825, #2181)."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.commit_traces import concurrent, thawed
 from tests.support.incident_rows import evidence, transitions_of
+from tests.support.trace import holding
 
 
 def test_a_client_that_regains_the_queue_reads_197_messages_again():
@@ -94,3 +97,29 @@ def test_duplicates_of_two_successive_owners_are_one_incident():
         trace.pulls(at, "b", 0, offset=offset).commits(at + 0.1, "a", 0, offset).commits(at + 0.6, "b", 0, offset + 2)
     trace.passes(120)
     assert [what for _, what, _ in transitions_of(trace, "DUPLICATE_CONSUMPTION")] == ["OPENED", "RESOLVED"]
+
+
+def test_an_owner_whose_pulls_are_refused_has_read_nothing_again():
+    """From the simulation, seed 1687: a group whose heartbeats are refused. It reads them when its pulls are served."""
+    trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).commits(20.4, "a", 0, 101)
+    for at in range(21, 60):
+        trace.pulls(at, "b", 0, offset=100, code=25)
+    assert trace.incidents("DUPLICATE_CONSUMPTION") == []
+    trace.pulls(60, "b", 0, offset=100).passes(66)
+    assert transitions_of(trace, "DUPLICATE_CONSUMPTION") == [(65, "OPENED", "DUPLICATE_CONSUMPTION")]
+
+
+def test_what_ends_with_its_brokers_outage_is_not_opened_again():
+    """From the simulation, seed 2603: an incident of the broker, to which it belonged, ended before it was due."""
+    trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
+    trace.pulls(22, "b", 0, offset=110).commits(24, "a", 0, 130).commits(25, "b", 0, 110)
+    trace.poll(28, None).poll(33, None)
+    members = {"a": replace(holding(1), orderly=False), "b": replace(holding(0), orderly=False)}
+    trace.poll(38, members).poll(48, members).commits(50, "b", 0, 140)
+    for at in range(58, 120, 10):
+        trace.poll(at, members)
+    assert transitions_of(trace, "DUPLICATE_CONSUMPTION") == [
+        (29, "OPENED", "DUPLICATE_CONSUMPTION"),
+        (33, "DEESCALATED", "DUPLICATE_CONSUMPTION"),
+        (98, "RESOLVED", "DUPLICATE_CONSUMPTION"),
+    ]

@@ -20,10 +20,13 @@ QUEUES_LISTED = 20
 
 
 def note(step: GroupStep, queues: Iterable[QueueFacts]) -> list[str]:
-    """Record which of the queues are read again; return the rebalances to judge, "" for none."""
+    """Record which of the queues are read again; return the rebalances to judge, "" for none.
+
+    An owner whose pulls are refused has read nothing yet.
+    """
     noted = step.state.reread
     for q in queues:
-        if q.seen is not None and (reread := q.seen.reread) is not None:
+        if q.seen is not None and (reread := q.seen.reread) is not None and q.seen.pull_error is None:
             before = noted.setdefault(reread.rebalance_id, {}).get(q.mq)
             noted[reread.rebalance_id][q.mq] = reread if before is None else _together(before, reread)
     return list(noted)
@@ -45,10 +48,10 @@ def judge(step: GroupStep, rebalance_id: str) -> Verdict:
         return CLEAR
     again = (_reread(step, mq) for mq in noted)
     if not any(reread is not None and reread.rebalance_id == rebalance_id for reread in again):
-        if _key(rebalance_id) in state.incidents:
-            return CLEAR
         pending = state.pending.get(_key(rebalance_id))
-        if pending is not None and step.now - pending.since >= step.policy.persist_consumer_offset_interval:
+        if pending is None:
+            return CLEAR  # it is open, or was resolved by this step
+        if step.now - pending.since >= step.policy.persist_consumer_offset_interval:
             step.schedule_check(step.now + 1)  # over already: opens now, resolved at the next check
     clients = {reread.client_id for reread in noted.values()}
     return Holds("info", client_id=clients.pop() if len(clients) == 1 else None)
