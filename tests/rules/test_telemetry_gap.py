@@ -50,6 +50,16 @@ def test_a_stopped_collector_is_silent_until_it_reports_again():
     assert covered["silent_rules"] == sorted(codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS"))
 
 
+def test_answers_after_a_collectors_last_tick_do_not_bring_it_back():
+    """From the simulation, seed 881: it is killed between the answers of a round and its next tick."""
+    away = small({"at": 62.2, "do": "collector-away", "lasts": 60}, minutes=4)
+    effects = fold(simulate(away, hook=True, poll=True))
+    assert [(round(at), *what) for at, *what in of_codes(effects, "TELEMETRY_GAP")] == [
+        (77, "OPENED", "TELEMETRY_GAP POLL_SILENT"),
+        (183, "RESOLVED", "TELEMETRY_GAP POLL_SILENT"),
+    ]
+
+
 def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
     """Its hook ends at 61, and one unanswered request is enough then; its silence is reported at 81."""
     down = small({"at": 61, "do": "stop-broker", "broker": "broker-a", "lasts": 30}, minutes=3)

@@ -286,7 +286,8 @@ class Timeline:
         effects: list[AnyEffect] = []
         if isinstance(event, Tick):
             self.state.ticked = max(self.state.ticked, event.time)
-        boots = isinstance(event, BrokerStatus) and event.source != "poll"  # a collector reports it in every round
+        of_collector = source in moment.cluster.collectors  # which reports it in every round
+        boots = isinstance(event, BrokerStatus) and not (of_collector or event.asked)
         if isinstance(event, Tick) or boots:
             effects += self._note_back(source, moment)
         if isinstance(event, Tick) and event.end:
