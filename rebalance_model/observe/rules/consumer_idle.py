@@ -47,12 +47,12 @@ def _topics(step: GroupStep) -> Collection[str]:
     """Return the topics of the group whose queues members divide.
 
     The last heartbeat replaces the broker's table (ConsumerGroupInfo.updateSubscription): one of a member that
-    subscribes nothing empties it. Then what the members say counts.
+    subscribes less shortens it. So what the members say counts, too.
     """
     state, info = step.state, step.facts.info
     topics = [t for t in info.subscription_table if not t.startswith(RETRY_TOPIC_PREFIX)] if info is not None else []
     known = (client for member in state.members if (client := state.clients.get(member)) is not None)
-    of_all = topics or {topic: None for client in known for topic in interests_of(client)}
+    of_all = dict.fromkeys([*topics, *(topic for client in known for topic in interests_of(client))])
     return of_all if not (popped := step.facts.popped) else [topic for topic in of_all if topic not in popped]
 
 
