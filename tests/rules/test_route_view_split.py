@@ -42,6 +42,18 @@ def test_clients_that_follow_the_route_within_60_s_are_a_near_miss():
     assert trace.state.routes["Orders"].former == ()
 
 
+def test_shares_are_compared_60_s_after_a_member_came_or_went():
+    """From the simulation, seed 3013: as members return, one has the share of a former route for a moment."""
+    trace = rounds(Trace(), 0, 20, FOUR)
+    trace.poll(20, FOUR, route=8)
+    split = {"a": holding(0, 1), "b": holding(4, 5, 6, 7)}
+    rounds(trace, 30, 60, split)
+    rounds(trace, 60, 110, {"b": split["b"]})
+    rounds(trace, 110, 170, split)
+    assert trace.incidents("ROUTE_VIEW_SPLIT") == []
+    assert rounds(trace, 170, 180, split).incidents("ROUTE_VIEW_SPLIT") == [(170, "OPENED", "ROUTE_VIEW_SPLIT")]
+
+
 def test_a_route_that_is_empty_for_a_while_is_no_split():
     trace = rounds(Trace(), 0, 20, FOUR)
     trace._fold(TopicRoute(topic="Orders", queues=(), **trace._poll(START + 15_000)))

@@ -19,6 +19,7 @@ from rebalance_model.allocation import AllocateStrategy, AllocationError
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import strategy_of
+from rebalance_model.observe.group.route_views import members_changed_at
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState, IncidentKey, Route, RouteSplit
 from rebalance_model.observe.step import GroupStep
@@ -165,7 +166,8 @@ def _of_former(step: GroupStep) -> Verdict:
         if state.rounds.known_at <= due:
             verdict = None
         elif _behind(step, route):
-            return Holds("info", duration_ms=step.now - route.changed_at)
+            since = max(route.changed_at, members_changed_at(state))  # shares that change fit any route for a moment
+            return Holds("info", duration_ms=step.now - since)
     return verdict
 
 
