@@ -106,12 +106,11 @@ class ClusterObserver:
         state = self.state
         return not (state.sequences or state.sources or state.brokers or state.proxies or state.incidents)
 
-    def advance(self, due: int, moment: Moment) -> list[AnyEffect]:
-        """Run the check if it is due; return the resulting rows."""
+    def advance(self, moment: Moment) -> list[AnyEffect]:
+        """Run the check that is due (`deadline`); return the resulting rows."""
         step = self._step(moment)
-        if 0 < self.state.next_check <= due:
-            self.state.next_check = 0
-            step.judge_all()
+        self.state.next_check = 0
+        step.judge_all()
         return self._concluded(step)
 
     def deadline(self) -> int | None:

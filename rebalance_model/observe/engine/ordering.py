@@ -102,7 +102,7 @@ class Ordering:
     def identified(self, event: AnyEvent) -> AnyEvent:
         """Return the event under the number of its source's incarnation; see `Source.number_of`."""
         name, (instance, start) = source_of(event), instance_of(event.source_id)
-        source = self.state.sources.get(name) or self.state.source(name)
+        source = self.state.sources.get(name) or self.state.new_source(name)
         behind, incarnations = source.newest - (event.time - source.correction), source.incarnations
         if incarnations and incarnations[-1] == (start, start):
             return event  # the usual case
@@ -147,7 +147,7 @@ class Ordering:
         """
         state, name = self.state, source_of(event)
         stamp = stamp if state.started else state.stamp_before_start(stamp)
-        source = state.sources.get(name) or state.source(name)
+        source = state.sources.get(name) or state.new_source(name)
         broadcast = not isinstance(event, GroupEvent)
         if isinstance(event, ClockStep) and not self._fold_step(event, name, source):
             return None

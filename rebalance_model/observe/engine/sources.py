@@ -116,8 +116,6 @@ class Source(msgspec.Struct, array_like=True):
             start: epoch milliseconds, by the clock of its host.
             was_set_back: whether the event's time is before that of earlier ones.
         """
-        if not self.incarnations and self.last is not None:  # kept by a release that did not number them
-            self.incarnations = ((self.last.start, self.last.start),)
         for known, number in reversed(self.incarnations):
             if known == start:
                 return number
@@ -174,11 +172,9 @@ class Waiting(msgspec.Struct, array_like=True):
     """The part that is spent of the budget by which newcomers together may hold back the others (`RECOVERS_AFTER` times
     the milliseconds)."""
 
-    def source(self, name: str) -> Source:
-        """Return what is known of a source; create it on first sight."""
-        source = self.sources.get(name)
-        if source is None:
-            source = self.sources[name] = Source(tick_elapsed=self.elapsed, known_elapsed=self.elapsed)
+    def new_source(self, name: str) -> Source:
+        """Return a source on first sight."""
+        source = self.sources[name] = Source(tick_elapsed=self.elapsed, known_elapsed=self.elapsed)
         return source
 
     def stamp_before_start(self, stamp: int) -> int:

@@ -235,7 +235,7 @@ class Timeline:
             return self._note_silence(name, Silence(out.at, out.why, out.wrong_clock), self._moment_of(name))
         if kind == _CLUSTER:
             moment, cluster = self.moment(name), self._cluster(name)
-            return self._follow_up(cluster, cluster.advance(due, moment), moment)
+            return self._follow_up(cluster, cluster.advance(moment), moment)
         heapq.heappop(self._heap)
         del self.state.checks[name]
         moment = self._moment_of(name)

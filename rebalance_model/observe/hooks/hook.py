@@ -30,6 +30,7 @@ from rebalance_model.observe.events import (
     InvokeBrokerToResetOffset,
     LockBatchMq,
     PopMessage,
+    PoppedEvent,
     ProxyHeartBeat,
     PullMessage,
     QueryConsumerOffset,
@@ -163,7 +164,7 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
     if news not in ("FIRST", "NEXT"):
         pops.on_gap(step, event.broker)
     if type(event) in OF_POPS:
-        pops.fold(step, event)
+        pops.fold(step, cast("PoppedEvent | ProxyHeartBeat", event))
         if not _is_seen(step, event):
             return  # otherwise a broker without members, as proxies' clients are none, would count as observed
     followed = _follows(step, event)

@@ -11,7 +11,6 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.events import (
     AckMessage,
     ChangeMessageInvisibletime,
-    HookEvent,
     PopMessage,
     ProxyHeartBeat,
     PullMessage,
@@ -78,7 +77,7 @@ def skip_idle_time(state: GroupState, now: int) -> None:
         cover_from(state, now)
 
 
-def fold(step: GroupStep, event: HookEvent) -> None:
+def fold(step: GroupStep, event: PoppedEvent | ProxyHeartBeat) -> None:
     """Process a call."""
     state = step.state
     pops = state.pops
@@ -88,13 +87,10 @@ def fold(step: GroupStep, event: HookEvent) -> None:
     source = source_of(event)
     if source not in pops.sources and len(pops.sources) < SOURCES_MAX:
         pops.sources[source] = None
-    match event:
-        case PopMessage() | AckMessage() | ChangeMessageInvisibletime():
-            _fold_call(step, pops, event, _member_of(step, event))
-        case ProxyHeartBeat():
-            _note_proxied(step, pops, event)
-        case _:
-            pass
+    if isinstance(event, ProxyHeartBeat):
+        _note_proxied(step, pops, event)
+    else:
+        _fold_call(step, pops, event, _member_of(step, event))
 
 
 def _fold_call(step: GroupStep, pops: Pops, event: PoppedEvent, client_id: str | None) -> None:

@@ -144,7 +144,7 @@ def note_lag(
         or lag <= trend.rising_broker - trend.rising_commit
         or (lag == lag_before and commit >= (newest_before or 0))
     ):
-        if max(now - trend.at, now - trend.rising_since) >= policy.lag_growth_window:
+        if now - trend.at >= policy.lag_growth_window:
             _measure(trend, now, commit, broker, policy)
         trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
         trend.top, trend.top_at = lag, now
@@ -174,13 +174,11 @@ def of_late(queue: QueueState) -> tuple[int, int]:
 
 def _measure(trend: LagTrend, now: int, commit: int, broker: int, policy: Policy) -> None:
     """End a measuring period when lag stops rising: it yields the usual rates, unless lag had risen for long."""
-    span = now - trend.at
-    had_risen = now - trend.rising_since > policy.lag_growth_window
-    if span >= policy.lag_growth_window > 0 and not had_risen:
+    span, had_risen = now - trend.at, now - trend.rising_since > policy.lag_growth_window
+    if span and not had_risen:
         trend.produced = bounded((broker - trend.broker) * HOUR // span)
         trend.consumed = bounded((commit - trend.commit) * HOUR // span)
-    if span >= policy.lag_growth_window or had_risen:
-        trend.at, trend.commit, trend.broker = now, commit, broker
+    trend.at, trend.commit, trend.broker = now, commit, broker
 
 
 AGAIN_WITHIN = 130_000

@@ -20,6 +20,7 @@ from rebalance_model.observe.progress.state import (
     on_call,
 )
 from rebalance_model.observe.state import popped
+from rebalance_model.observe.state.popped_queues import PoppedQueues
 
 HOOK_ROW_EVERY = 10_000
 """The interval of rows from a hook's calls, for each broker and group, and the delay of a row after the last call;
@@ -55,10 +56,10 @@ def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
 
 def on_popped(state: ProgressState, event: PoppedEvent) -> list[QueueProgress]:
     """Process a call of a consumer that pops; return the row, if one is due."""
-    on_call(state, event)
+    pops = on_call(state, event)
     if isinstance(event, PopMessage) or event.code not in popped.DONE:
         return []
-    if by_hook(state, event.broker, event.topic, event.queue_id, event.time) is None:
+    if by_hook(pops, event.broker, event.topic, event.queue_id, event.time) is None:
         return []  # there are too many queues
     _hook_queue(state, event, event.topic, event.queue_id)
     return _hook_row(state, event)
@@ -142,13 +143,13 @@ def _row_of_hook(
         kind="HOOK",
         **(dict(zip(_COLUMNS, columns, strict=True)) if reported else dict.fromkeys(_COLUMNS, ())),
     )
-    return [_with_popped(state, row) if state.popped is not None else row]
+    return [_with_popped(state.popped, row) if state.popped is not None else row]
 
 
-def _with_popped(state: ProgressState, row: QueueProgress) -> QueueProgress:
+def _with_popped(pops: PoppedQueues, row: QueueProgress) -> QueueProgress:
     """Return the row with what is in flight of its popped queues, if it has any."""
     places = zip(row.topic, row.queue_id, strict=True)
-    quantities = [by_hook(state, row.broker, topic, queue_id, row.time) for topic, queue_id in places]
+    quantities = [by_hook(pops, row.broker, topic, queue_id, row.time) for topic, queue_id in places]
     if not any(quantities):
         return row
     return msgspec.structs.replace(

@@ -156,13 +156,15 @@ class PoppedQuantities(NamedTuple):
     """Messages of which the first one is the next to be consumed: in order that may be one in flight."""
 
 
-def on_call(state: ProgressState, event: PoppedEvent) -> None:
-    """Process a call of a consumer that pops."""
-    if state.popped is None:
-        state.popped = PoppedQueues()
-    popped_queues.fold(state.popped, event, by_proxy=True)  # a client's own refusal as late as that is rare
+def on_call(state: ProgressState, event: PoppedEvent) -> PoppedQueues:
+    """Process a call of a consumer that pops; return the group's popped queues."""
+    pops = state.popped
+    if pops is None:
+        pops = state.popped = PoppedQueues()
+    popped_queues.fold(pops, event, by_proxy=True)  # a client's own refusal as late as that is rare
     if isinstance(event, PopMessage):
-        popped_queues.forget_unused(state.popped, event.time)
+        popped_queues.forget_unused(pops, event.time)
+    return pops
 
 
 def may_be_popped(state: ProgressState) -> bool:
@@ -187,11 +189,9 @@ def at_answer(state: ProgressState, group: str, info: OffsetInfo, at: int) -> Po
     return _with_in_flight(queue, ready, at)
 
 
-def by_hook(state: ProgressState, broker: str, topic: str, queue_id: int, at: int) -> PoppedQuantities | None:
+def by_hook(pops: PoppedQueues, broker: str, topic: str, queue_id: int, at: int) -> PoppedQuantities | None:
     """Return the quantities of a queue by hooks alone, which do not show what is ready; None if nobody pops it."""
-    if state.popped is None:
-        return None
-    queue = state.popped.queues.get(MessageQueue(topic, broker, queue_id))
+    queue = pops.queues.get(MessageQueue(topic, broker, queue_id))
     return _with_in_flight(queue, None, at) if queue is not None else None
 
 

@@ -11,6 +11,7 @@ MESSAGES_STRANDED has the number. Clear when the group gains on the deletion, or
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.group import expiring
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import OldestOffset
 from rebalance_model.observe.step import GroupStep
 
 
@@ -20,8 +21,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     left = _time_left(step) if state.members or state.no_members_since or state.advanced_at else {}
     if not left:
         return CLEAR
-    asked = [oldest.at for mq in left if (oldest := state.queues[mq].oldest) is not None]
-    step.schedule_check(min(asked) + expiring.FRESH_FOR + 1)
+    step.schedule_check(min(oldest.at for _, oldest in left.values()) + expiring.FRESH_FOR + 1)
     lost = any(expiring.deleted_unread(state.queues[mq], step.now) for mq in left)
     return Holds("critical", "DELETED") if lost else Holds("warning")
 
@@ -31,36 +31,32 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     left, queues = _time_left(step), step.state.queues
     if not left:
         return {"queues": 0}
-    first = min(left, key=lambda mq: (left[mq], queue_order(mq)))
-    queue = queues[first]
-    fields: Evidence = {
-        "time_left_ms": left[first],
+    first = min(left, key=lambda mq: (left[mq][0], queue_order(mq)))
+    queue, (time_left, oldest) = queues[first], left[first]
+    deleted, read = expiring.per_hour(oldest)
+    return {
+        "time_left_ms": time_left,
         "queues": len(left),
         "queue_names": str(first),
         "messages_deleted": sum(expiring.deleted_unread(queues[mq], step.now) for mq in left),
         "lag": queue.lag,
+        "messages_left": max(0, oldest.read_to - oldest.offset),
+        "oldest_offset": oldest.offset,
+        "commit_offset": queue.position,
+        "deleted_per_hour": deleted,
+        "consumed_per_hour": read,
     }
-    if (oldest := queue.oldest) is not None:
-        deleted, read = expiring.per_hour(oldest)
-        fields |= {
-            "messages_left": max(0, oldest.read_to - oldest.offset),
-            "oldest_offset": oldest.offset,
-            "commit_offset": queue.position,
-            "deleted_per_hour": deleted,
-            "consumed_per_hour": read,
-        }
-    return fields
 
 
-def _time_left(step: GroupStep) -> dict[MessageQueue, int]:
-    """Return the milliseconds that are left of each queue that will soon lose messages; 0: it has."""
-    time_left: dict[MessageQueue, int] = {}
+def _time_left(step: GroupStep) -> dict[MessageQueue, tuple[int, OldestOffset]]:
+    """Return the milliseconds that are left of each queue that will soon lose messages, 0 if it has, and its oldest."""
+    time_left: dict[MessageQueue, tuple[int, OldestOffset]] = {}
     for mq, queue in step.state.queues.items():
         if queue.oldest is None:
             continue
         left = 0 if expiring.deleted_unread(queue, step.now) else expiring.time_left(queue, step.now)
         if left is not None and left <= step.policy.expiring_within:
-            time_left[mq] = left
+            time_left[mq] = left, queue.oldest
     return time_left
 
 

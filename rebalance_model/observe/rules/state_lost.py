@@ -9,7 +9,10 @@ derived the group from the archive.
 SHARD is about what a partition keeps beside its groups: sources, clocks, events that waited.
 """
 
+from typing import cast
+
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import LostState
 from rebalance_model.observe.step import GroupStep
 
 CODE = "STATE_LOST"
@@ -31,9 +34,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return when the state was lost, how often, and why."""
-    lost = step.state.lost
-    if lost is None:
-        return {}
+    lost = cast("LostState", step.state.lost)  # a group that has begun again says so for good
     return {"lost_at": lost.last, "first_lost_at": lost.since, "times": lost.count, "error": lost.error}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
-from rebalance_model.observe.events.hook_events import AckMessage, ChangeMessageInvisibletime, PopMessage, PoppedEvent
+from rebalance_model.observe.events.hook_events import AckMessage, PopMessage, PoppedEvent
 from rebalance_model.observe.state import popped
 from rebalance_model.observe.state.popped import PoppedQueue
 
@@ -67,12 +67,10 @@ def fold(pops: PoppedQueues, event: PoppedEvent, *, by_proxy: bool) -> tuple[Mes
     if queue is None:
         return None, ""
     pops.called[mq] = event.time
-    match event:
-        case AckMessage():
-            popped.on_ack(queue, event)
-            return mq, ""
-        case ChangeMessageInvisibletime():
-            return mq, popped.on_change(queue, event, by_proxy=by_proxy)
+    if isinstance(event, AckMessage):
+        popped.on_ack(queue, event)
+        return mq, ""
+    return mq, popped.on_change(queue, event, by_proxy=by_proxy)
 
 
 def on_offsets(
