@@ -1,5 +1,6 @@
 """POP_HELD_LONG, and ORDERED_QUEUE_STUCK of a queue that is popped in order, by hooks."""
 
+from tests.support.hook_trace import A, B
 from tests.support.incident_rows import distinct_transitions, evidence
 from tests.support.pop_trace import PROXY, PopTrace
 
@@ -35,6 +36,21 @@ def test_a_message_that_is_acknowledged_within_a_minute_is_a_near_miss():
 def test_a_refused_message_is_not_held():
     trace = PopTrace().boots(0).pops(1, PROXY).changes(2, PROXY, 7, popped=1, to=10).passes(100)
     assert trace.incidents(MINE) == []
+
+
+def test_while_a_younger_message_may_be_held_for_long_it_stays_open():
+    trace = renewed(40).changes(75, PROXY, 8, popped=21, to=60).passes(76)
+    trace.acks(80, PROXY, 7, popped=55).passes(100)
+    assert distinct_transitions(trace, MINE) == [(61.001, "OPENED", MINE)]
+    trace.acks(101, PROXY, 8, popped=75)
+    assert distinct_transitions(trace, MINE)[-1] == (101, "RESOLVED", MINE)
+
+
+def test_lost_calls_of_another_broker_do_not_concern_it():
+    trace = renewed(57).of(B).boots(57).pops(57.2, PROXY)
+    trace.hook_seq["broker-b-0"] += 1
+    trace.pops(58, PROXY).of(A).passes(70)
+    assert distinct_transitions(trace, MINE) == [(61.001, "OPENED", MINE)]
 
 
 def test_in_order_it_holds_back_the_messages_behind_it():

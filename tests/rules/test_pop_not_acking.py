@@ -2,6 +2,8 @@
 
 import pytest
 
+from rebalance_model.observe.hooks import pops
+from tests.support.hook_trace import B
 from tests.support.incident_rows import distinct_transitions, evidence, rows
 from tests.support.pop_trace import PopTrace, popping
 
@@ -43,6 +45,13 @@ def test_calls_of_a_proxy_are_of_no_member():
     assert trace.incidents(MINE) == []
 
 
+def test_a_hook_that_is_silent_may_hide_its_acknowledgements():
+    trace = popping("b", until=40)
+    trace.falls_silent(41, "c/hook-broker-a-0")
+    popping("b", until=40, trace=trace.of(B).boots(42))
+    assert trace.passes(200).incidents(MINE) == []
+
+
 def test_a_member_that_leaves_is_not_waited_for():
     trace = popping("b", until=70).leaves(71, "b")
     assert distinct_transitions(trace, MINE)[-1] == (71, "RESOLVED", MINE)
@@ -64,7 +73,7 @@ def test_a_busy_member_that_is_killed_pops_no_more():
     assert trace.incidents(MINE) == []
 
 
-def behind_proxy(*clients: str, until: int, every: float = 1, acks: bool = False, order: bool = False) -> PopTrace:
+def behind_proxy(*clients: str, until: int, every: float = 1, acks: bool = False, **fields) -> PopTrace:
     """A proxy pops for its clients, each a message a second, on two channels in turn."""
     trace, offset = PopTrace().boots(0), 0
     for at in range(until):
@@ -72,7 +81,7 @@ def behind_proxy(*clients: str, until: int, every: float = 1, acks: bool = False
             if at % 10 == 0:
                 trace.proxied(at + 0.1, client)
             if at % every == 0:
-                trace.pops(at + 0.2, f"10.0.0.9:{8080 + number}", order=order)
+                trace.pops(at + 0.2, f"10.0.0.9:{8080 + number}", **fields)
             if acks:
                 trace.acks(at + 0.5, f"10.0.0.9:{9090 + number}", offset, popped=at + 0.2)
                 offset += 1
@@ -89,6 +98,28 @@ def test_clients_of_a_proxy_that_finish_nothing_are_said_by_its_channels(clients
     assert distinct_transitions(trace, MINE)[-1] == (80, "RESOLVED", f"{MINE} BEHIND_PROXY")
 
 
-@pytest.mark.parametrize("given", [{"every": 15}, {"acks": True}, {"order": True}])
-def test_clients_that_get_nothing_finish_it_or_are_ordered_are_near_misses(given):
+@pytest.mark.parametrize("given", [{"every": 15}, {"acks": True}, {"order": True}, {"code": 210}])
+def test_clients_that_get_nothing_finish_it_are_ordered_or_refused_are_near_misses(given):
     assert behind_proxy("c", until=130, **given).incidents(MINE) == []
+
+
+def test_a_silent_hook_may_hide_the_acknowledgements_of_a_proxys_clients():
+    trace = behind_proxy("c", until=50)
+    trace.falls_silent(51, "c/hook-broker-a-0")
+    assert trace.passes(100).incidents(MINE) == []
+
+
+def test_a_proxy_of_which_its_hook_reports_nothing_for_long_is_forgotten():
+    trace = behind_proxy("c", until=75)
+    trace.falls_silent(77, "c/hook-broker-a-0")
+    assert [what for _, what, _ in distinct_transitions(trace.passes(600), MINE)] == ["OPENED"]
+    assert [what for _, what, _ in distinct_transitions(trace.passes(800), MINE)] == ["OPENED", "RESOLVED"]
+    assert evidence(trace, MINE)[-1] == {"member": False}
+
+
+def test_no_more_proxies_are_kept_of_a_group_than_its_bound(monkeypatch):
+    monkeypatch.setattr(pops, "PROXIES_MAX", 1)
+    trace = behind_proxy("c", until=75)
+    for at in range(75):
+        trace.pops(75 + at, "10.0.0.8:8080")
+    assert {row.subject for row in rows(trace, MINE)} == {"proxy 10.0.0.9"} == trace.state.pops.proxies.keys()

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalance_model.observe.events import ConsumeStats, OffsetInfo
-from rebalance_model.observe.state import popped
+from rebalance_model.observe.state import popped, popped_queues
 from tests.support.incident_rows import distinct_transitions, evidence, rows
 from tests.support.pop_trace import PROXY, PopTrace
 from tests.support.trace import START, TOPIC, Trace, mq
@@ -126,9 +126,17 @@ def test_what_came_back_while_nobody_asked_is_not_judged():
     assert trace.incidents(MINE) == [(140, "OPENED", UNDETERMINED)]  # no answer shows that none came back
 
 
+def test_what_came_back_between_answers_far_apart_is_not_counted():
+    """Without answers in between it is not known when it came."""
+    trace = answers({20: 1, 80: 1}, 80)
+    for at in (150, 160):
+        stored(trace, at, OffsetInfo(mq=mq(0, RETRY), broker_offset=8, consumer_offset=8))
+    assert trace.incidents(MINE) == []
+
+
 def stored(trace: Trace, at: float, *rows: OffsetInfo) -> None:
     """A broker's answer with these offsets."""
-    trace._fold(ConsumeStats(queues=rows, **trace._poll(trace.clock(at))))
+    trace._fold(ConsumeStats(queues=rows, **trace._poll(START + round(1_000 * at))))
 
 
 @pytest.mark.parametrize("last_call", [1, 10])
@@ -153,6 +161,14 @@ def test_one_that_acknowledges_nothing_is_said_by_hook_and_polls():
     assert popped.in_flight(row, trace.now) == 60, "what was popped within the last 20 s, by two answers"
 
 
+def test_a_hook_that_is_silent_may_hide_acknowledgements():
+    trace = acking(31)
+    trace.falls_silent(31, "c/hook-broker-a-0")
+    for at in range(40, 160, 10):
+        stored(trace, at, OffsetInfo(mq=mq(0), broker_offset=at, consumer_offset=at))
+    assert trace.incidents(MINE) == []
+
+
 def test_acknowledged_messages_that_an_answer_shows_first_are_a_near_miss():
     trace = PopTrace().boots(0)
     for at in range(120):
@@ -166,3 +182,38 @@ def test_acknowledged_messages_that_an_answer_shows_first_are_a_near_miss():
 def test_after_a_minute_without_any_telemetry_nothing_has_come_back():
     trace = acking(31, (20, 21, 22)).stands(32, 92).acks(93, PROXY, 90, popped=92.5).passes(150)
     assert trace.incidents(MINE) == []
+
+
+def test_acknowledgements_of_a_topic_of_which_no_pop_was_seen_count():
+    """The hook, or the job, started between a POP and the acknowledgements."""
+    trace = PopTrace().boots(0)
+    for at, offset in ((1, 0), (2, 2)):
+        trace.acks(at, PROXY, offset, popped=at - 0.5, invisible_ms=20_000)
+    assert distinct_transitions(trace.passes(60), MINE)[0] == (26.501, "OPENED", EXPIRED)
+
+
+def test_what_no_expression_matches_is_popped_and_never_acknowledged():
+    """One topic of two is popped with an expression from 31 s on: only the other's message has come back."""
+    trace = acking(31, (20, 21, 22))
+    for at in (1, 2, 4):
+        trace.acks(31 + at / 10, PROXY, at, popped=31, invisible_ms=20_000, topic="Other")
+    trace.pops(31.5, PROXY, invisible=20, filtered=True).passes(100)
+    assert [one["expired"] for one in evidence(trace, MINE)][:1] == [1]
+
+
+def test_a_queue_that_nobody_pops_for_an_hour_is_forgotten_with_its_topic():
+    trace = acking(10)
+    for at in range(10, 3_700, 30):
+        trace.heart_beat(at, "a")
+    assert (trace.state.pops.queues.queues, trace.state.pops.queues.topics) == ({}, {})
+
+
+def test_no_more_queues_and_topics_are_kept_of_a_group_than_its_bounds(monkeypatch):
+    monkeypatch.setattr(popped_queues, "QUEUES_MAX", 1)
+    monkeypatch.setattr(popped_queues, "TOPICS_MAX", 1)
+    trace = acking(10)
+    for offset in (0, 2):
+        trace.pops(10, PROXY, topic="Other").acks(11, PROXY, offset, popped=10, topic="Other")
+    kept = trace.state.pops.queues
+    assert (kept.queues.keys(), kept.topics.keys()) == ({mq(0)}, {("broker-a", TOPIC)})
+    assert trace.passes(120).incidents(MINE) == []

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rebalance_model.observe.effects import QueueSnapshot
+from rebalance_model.observe.hooks import pops
 from tests.support.incident_rows import distinct_transitions, evidence, rows
-from tests.support.pop_trace import popping
+from tests.support.pop_trace import PROXY, PopTrace, popping
 from tests.support.trace import SILENT, TOPIC, Member, Trace
 
 MINE = "POP_STOPPED"
@@ -114,3 +115,40 @@ def test_a_member_that_comes_back_starts_again():
     assert trace.passes(80).incidents(MINE) == []
     trace.passes(82)
     assert distinct_transitions(trace, MINE) == [(81.001, "OPENED", MINE)]
+
+
+def test_a_hook_that_is_silent_may_hide_its_pops():
+    trace = popping("a", until=40, acks=("a",))
+    trace.falls_silent(41, "c/hook-broker-a-0")
+    for at in range(45, 200, 10):
+        trace.poll(at, {"a": POPS}, NOTHING_WAITS)
+    assert trace.incidents(MINE) == []
+
+
+def behind_proxy(until: int) -> PopTrace:
+    """A client behind a proxy sends heartbeats; the proxy pops for it, and acknowledges, until a time."""
+    trace = PopTrace().boots(0)
+    for at in range(0, 120, 10):
+        trace.proxied(at, "x", consume_type="CONSUME_PASSIVELY")
+        for second in range(at, min(until, at + 10)):
+            trace.pops(second + 0.1, PROXY).acks(second + 0.2, PROXY, second, popped=second + 0.1)
+    return trace
+
+
+def test_a_silent_hook_may_hide_the_pops_of_a_proxy():
+    trace = behind_proxy(until=40)
+    assert distinct_transitions(trace, MINE) == [(60, "OPENED", f"{MINE} BEHIND_PROXY")]
+    trace.falls_silent(121, "c/hook-broker-a-0")
+    assert len(distinct_transitions(trace.passes(600), MINE)) == 1
+    assert [what for _, what, _ in distinct_transitions(trace.passes(800), MINE)] == ["OPENED", "RESOLVED"]
+    assert evidence(trace, MINE)[-1] == {"member": False}, "a proxy of which nothing is reported for long is forgotten"
+
+
+@pytest.mark.parametrize("popper", ["a", PROXY])
+def test_no_more_places_are_kept_of_one_that_pops_than_its_bound(monkeypatch, popper):
+    monkeypatch.setattr(pops, "TARGETS_MAX", 2)
+    trace = PopTrace().boots(0).heart_beat(0, "a")
+    for topic in ("T", "U", "V", "T"):
+        trace.pops(1, popper, topic=topic)
+    [kept] = (*trace.state.pops.poppers.values(), *trace.state.pops.proxies.values())
+    assert [one.topic for one in kept.targets] == ["T", "U"]

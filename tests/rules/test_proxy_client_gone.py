@@ -1,6 +1,7 @@
 """PROXY_CLIENT_GONE: the heartbeats of a proxy's client have ended, and it did not sign off."""
 
 from rebalance_model.observe.events import BrokerStatus
+from rebalance_model.observe.hooks import pops
 from rebalance_model.observe.hooks.pops import SOURCES_MAX
 from tests.support.hook_trace import A, B
 from tests.support.incident_rows import distinct_transitions, evidence, rows
@@ -90,3 +91,20 @@ def test_no_more_hooks_are_kept_of_a_group_than_its_bound():
     trace = beating(20, "x")
     trace.state.pops.sources = dict.fromkeys(map(str, range(SOURCES_MAX)))
     assert len(trace.proxied(21, "x").state.pops.sources) == SOURCES_MAX
+
+
+def test_one_that_is_back_ends_it_at_once():
+    trace = beating(60, "x").passes(90).proxied(91, "x")
+    assert distinct_transitions(trace, MINE) == [(80.001, "OPENED", MINE), (91, "RESOLVED", MINE)]
+
+
+def test_heartbeats_that_a_broker_refuses_and_ends_of_unknown_clients_name_none():
+    trace = PopTrace().boots(0).ticks(0, A).proxied(1, "x", code=1).proxied(2, "y", registers=False)
+    assert trace.passes(100).incidents(MINE) == []
+    assert trace.state.pops.proxied == {}
+
+
+def test_no_more_clients_of_proxies_are_kept_of_a_group_than_its_bound(monkeypatch):
+    monkeypatch.setattr(pops, "CLIENTS_MAX", 1)
+    trace = beating(60, "x", "y").passes(100)
+    assert {row.client_id for row in rows(trace, MINE)} == {"x"}

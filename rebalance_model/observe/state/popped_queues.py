@@ -5,8 +5,6 @@ a broker, and does not say which there are. What hooks and polls show of it is o
 it in the same way. A retry topic is popped with its topic, and its queues are popped queues of their own.
 """
 
-from collections.abc import Iterator
-
 import msgspec
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
@@ -111,13 +109,6 @@ def forget_unused(pops: PoppedQueues, now: int) -> None:
         del pops.topics[place]
 
 
-def with_topic(pops: PoppedQueues, group: str, broker: str, topic: str) -> Iterator[tuple[MessageQueue, PoppedQueue]]:
-    """Yield the known queues of a topic at a broker, and of its retry topics there."""
-    for mq, queue in pops.queues.items():
-        if mq.broker == broker and popped_topic(group, mq.topic) == topic:
-            yield mq, queue
-
-
 def _on_pop(pops: PoppedQueues, event: PopMessage) -> None:
     if event.code not in popped.DONE:
         return
@@ -132,8 +123,9 @@ def _on_pop(pops: PoppedQueues, event: PopMessage) -> None:
         now.filtered,
     ):
         return  # the usual case
-    for _, queue in with_topic(pops, event.group, event.broker, event.topic):
-        popped.on_pop(queue, event)
+    for mq, queue in pops.queues.items():
+        if mq.broker == event.broker and popped_topic(event.group, mq.topic) == event.topic:
+            popped.on_pop(queue, event)
 
 
 def _queue_of(pops: PoppedQueues, mq: MessageQueue, group: str) -> PoppedQueue | None:

@@ -6,12 +6,14 @@ import pytest
 from rebalance_model.entities import INT64_MAX, MessageQueue
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import (
+    AckMessage,
     ConsumerRunningInfo,
     ConsumeStats,
     ConsumeTimeSpan,
     Event,
     LockBatchMq,
     OffsetInfo,
+    PopMessage,
     PopProcessQueueInfo,
     ProcessQueueInfo,
     PullMessage,
@@ -25,6 +27,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress import ProgressLog, ProgressState, observe
+from rebalance_model.observe.state import popped_queues
 
 START = 1_800_000_000_000
 CLIENT_OFF = -7_200_000
@@ -51,7 +54,7 @@ class Log:
         self.seq += 1
         self.event = kind(
             time=START + round(1000 * at), cluster="c", group="g", broker="b", seq=self.seq,
-            source="hook" if hook else "poll", source_id="hook-b@1" if hook else "poll-1@1", **fields,
+            source="hook" if hook else "poll", **({"source_id": "hook-b@1" if hook else "poll-1@1"} | fields),
         )  # fmt: skip
         return observe(self.state, self.event, Policy())
 
@@ -76,6 +79,28 @@ class Log:
             for queue, pulled, cached in rows
         )  # fmt: skip
         return self.take(ConsumerRunningInfo, at, client_id="a", orderly=True, queues=queues, **fields)
+
+    def acks(self, at: float, first: int, last: int, *, topic: str = "T", start: int = 1, **fields: int):
+        """A client pops messages, and acknowledges them; the broker started at ``start``."""
+        time = START + int(1000 * at)
+        times = dict.fromkeys(("first_time", "last_time", "pop_time_min", "pop_time_max"), time)
+        self.take(
+            PopMessage,
+            at,
+            hook=True,
+            channel="x",
+            topic=topic,
+            queue_id=-1,
+            count=1,
+            invisible_ms=60_000,
+            source_id=f"hook-b@{start}",
+            first_time=time,
+            last_time=time,
+        )
+        return self.take(
+            AckMessage, at, hook=True, channel="x", topic=topic, queue_id=0, ranges=((first, last),),
+            invisible_ms=60_000, source_id=f"hook-b@{start}", **times,
+        )  # fmt: skip
 
     def commits(self, at: float, queue_id: int, offset: int, newest: int = -1) -> list[QueueProgress]:
         return self.take(
@@ -103,6 +128,29 @@ def test_what_a_client_has_popped_and_not_acknowledged_is_a_row():
         [row] = log.runs(at, pop_queues=(*pops, gone))
         assert (row.client_id, row.topic, row.queue_id, row.in_flight) == ("a", ("T", "U"), (-1, 3), (22, 0))
         assert row.pull_at == (START + 1_000 * at, START + 1_000 * at - 1_500)
+
+
+def test_in_flight_begins_again_with_its_broker():
+    log = Log()
+    log.acks(0, 0, 0)
+    [row] = log.acks(10, 2, 2)
+    assert (row.in_flight, row.in_flight_since) == ((1,), (START + 10_000,))
+    [row] = log.acks(20, 4, 4, start=2)
+    assert row.in_flight == (0,)
+
+
+def test_a_group_that_pops_one_topic_may_pull_another():
+    log = Log()
+    log.acks(0, 0, 9, topic="U")
+    row = log.stats(10, (0, 100, 70), pull=80)
+    assert (row.lag, row.in_flight, row.ready) == ((30,), (10,), (20,))
+
+
+def test_queues_beyond_the_bound_of_popped_ones_have_no_row(monkeypatch):
+    monkeypatch.setattr(popped_queues, "QUEUES_MAX", 1)
+    log = Log()
+    assert [row.topic for row in log.acks(0, 0, 9)] == [("T",)]
+    assert log.acks(10, 0, 9, topic="U") == []
 
 
 def test_an_answer_of_offsets_is_one_row_with_lag_and_its_parts():
