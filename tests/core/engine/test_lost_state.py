@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rebalance_model.observe import cluster_observer, group_observer
 from rebalance_model.observe.cluster_observer import ClusterObserver
 from rebalance_model.observe.effects import AnyRow, IncidentTransition, QueueProgress
+from rebalance_model.observe.engine import timeline
 from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.engine.salvage import Saved
 from rebalance_model.observe.engine.shard import Shard
@@ -27,7 +28,6 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group_observer import GroupObserver
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.losses import Lost
-from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress import log as progress_log
 from rebalance_model.observe.state import STATE_VERSION, UnreadableStateError
 from tests.core.test_shard import LOG, POLICY
@@ -47,12 +47,18 @@ def with_an_empty_broker(blob: bytes) -> bytes:
     return blob.replace(b"\xa6broker\xa8broker-a", b"\xa6broker\xa0", 1)
 
 
+def of_another_group(blob: bytes) -> bytes:
+    assert b"\xa5group\xa1g" in blob
+    return blob.replace(b"\xa5group\xa1g", b"\xa5group\xa1h", 1)
+
+
 DAMAGES: dict[str, Damage] = {
     "cut": lambda blob: blob[: len(blob) * 2 // 3],
     "flipped": lambda blob: bytes(byte ^ 0xFF for byte in blob[:40]) + blob[40:],
     "emptied": lambda _: b"",
     "of another version": of_another_version,
     "of an empty name": with_an_empty_broker,
+    "of another group": of_another_group,
 }
 
 
@@ -273,10 +279,13 @@ def test_an_event_that_can_not_be_processed_costs_its_group(monkeypatch):
     assert [(row.transition, row.sub_cause) for row in found] == [("OPENED", "EVENT")]
 
 
-def test_a_group_of_which_it_fails_whether_it_is_over_begins_again(monkeypatch):
-    is_over, times = GroupObserver.is_forgotten, itertools.count()
-    is_broken = failing_if(is_over, lambda one, *_: one.state.group == "g" and next(times) < 20)
-    monkeypatch.setattr(GroupObserver, "is_forgotten", is_broken)
+@pytest.mark.parametrize("part", ["is_forgotten", "advance"])
+def test_a_group_whose_check_fails_begins_again(monkeypatch, part):
+    work, times = getattr(GroupObserver, part), itertools.count()
+    is_broken = failing_if(work, lambda one, *_: one.state.group == "g" and next(times) < 20)
+    monkeypatch.setattr(GroupObserver, part, is_broken)
+    with pytest.raises(BrokenError):
+        fold_half()
     shard, rows = Shard(None, GroupsInMemory(), POLICY, contains_failures=True), []
     for event in LOG:
         rows += shard.push(event, event.time)
@@ -285,21 +294,39 @@ def test_a_group_of_which_it_fails_whether_it_is_over_begins_again(monkeypatch):
     assert of_group(rows, "h") == of_group([*honest().before, *honest().after], "h")
 
 
-def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch):
-    observe = progress_log.observe
+def test_a_group_whose_state_can_not_be_written_begins_again(monkeypatch):
+    is_broken = failing_if(timeline.encode_group, lambda state: state.group == "g" and state.lost is None)
+    monkeypatch.setattr(timeline, "encode_group", is_broken)
+    with pytest.raises(BrokenError):
+        fold_half()
+    groups = GroupsInMemory()
+    shard = Shard(None, groups, POLICY, contains_failures=True)
+    rows = [row for event in LOG[:HALF] for row in shard.push(event, event.time)]
+    saved = shard.flush()
+    assert [(one.part, one.key) for one in shard.take_lost()] == [("EVENT", "c/g")]
+    shard = Shard(saved, groups, POLICY, contains_failures=True)
+    rows += [row for event in LOG[HALF:] for row in shard.push(event, event.time)] + shard.finish()
+    assert of_group(rows, "h") == of_group([*honest().before, *honest().after], "h")
+    [opened] = [row for row in of_group(rows, "g") if getattr(row, "code", "") == "STATE_LOST"]
+    assert (opened.transition, opened.sub_cause) == ("OPENED", "EVENT")
 
-    def failing(state: object, event: GroupEvent, policy: Policy) -> object:
-        if event.group == "g":
-            raise BrokenError
-        return observe(state, event, policy)
 
-    monkeypatch.setattr(progress_log, "observe", failing)
+@pytest.mark.parametrize("part", ["observe", "pending_hook_row", "encode_progress"])
+def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch, part):
+    g_was_first = iter((True, True))
+    is_broken: Callable[..., bool] = {
+        "observe": lambda _, event, __: event.group == "g",
+        "pending_hook_row": lambda _, __, group, ___: group == "g",
+        "encode_progress": lambda _: next(g_was_first, False),
+    }[part]
+    monkeypatch.setattr(progress_log, part, failing_if(getattr(progress_log, part), is_broken))
     with pytest.raises(BrokenError):
         fold_half()
     shard, rows = Shard(None, GroupsInMemory(), POLICY, contains_failures=True), []
     for event in LOG:
         rows += shard.push(event, event.time)
     rows += shard.finish()
+    shard.flush()
     assert {one.key for one in shard.take_lost()} == {"c/g"}
     assert [row for row in rows if row.group == "h"] == [
         row for row in (*honest().before, *honest().after) if row.group == "h"
