@@ -16,7 +16,7 @@ from rebalance_model.observe import (
     decode,
 )
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.events import Tick
+from rebalance_model.observe.events import BrokerStatus, RpcError, Tick
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import UnreadableStateError
@@ -63,6 +63,23 @@ def test_owners_members_and_incidents_are_those_of_the_rows(log):
             shown = observer.incidents("sim", "g")
             assert {(one.code, one.subject): (one.sub_cause, one.severity, one.opened_at) for one in shown} == incidents
             compared += len(shown)
+    assert compared > 0
+
+
+def test_incidents_of_the_cluster_are_those_of_its_rows(log):
+    """From the middle of the log on the broker does not answer."""
+    observer, expected, compared = Observer(), {}, 0
+    for number, event in enumerate(log):
+        is_down = isinstance(event, BrokerStatus) and number >= len(log) // 2
+        error = {"error": RpcError(code=-1), "boot_time": None} if is_down else {}
+        for row in observer.feed(msgspec.structs.replace(event, **error)):
+            if isinstance(row, IncidentTransition) and not row.group:
+                expected[row.code, row.subject] = row.severity
+                if row.transition == "RESOLVED":
+                    del expected[row.code, row.subject]
+        if expected:
+            assert {(one.code, one.subject): one.severity for one in observer.incidents("sim")} == expected
+            compared += 1
     assert compared > 0
 
 

@@ -3,7 +3,11 @@
 import pytest
 
 from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
+from rebalance_model.observe.engine.sources import TimelineState
+from rebalance_model.observe.engine.timeline import Timeline
 from rebalance_model.observe.events import DEADLINE, ProxyStatus, RpcError
+from rebalance_model.observe.rules import proxy_unreachable
+from rebalance_model.observe.state.clocks import Clocks
 from tests.support.trace import PROXY, START, Trace
 
 MINE, NOBODY = "PROXY_UNREACHABLE", "NO_ACTIVE_CLIENTS_WITH_LAG"
@@ -86,3 +90,20 @@ def test_it_explains_nothing_of_a_group_that_it_has_never_listed():
     trace = rounds(rounds(Trace(), 0, 100), 100, 200, error=LATE)
     assert (NOBODY, True) not in opened(trace)
     assert [row for row in trace.effects if isinstance(row, GroupSnapshot)][-1].health != "BAD"
+
+
+def test_in_a_shard_that_writes_no_rows_of_the_cluster_it_explains_nothing():
+    """An incident of each shard's own would be a parent that no table has."""
+    trace = Trace()
+    trace.timeline = Timeline(TimelineState(), trace.stored, trace.policy, Clocks(), writes_cluster=False)
+    rounds(rounds(trace, 0, 100, "x", stated=False), 100, 330, error=LATE, stated=False)
+    assert trace.cluster.incidents == {}
+    assert (MINE, False) not in opened(trace)
+
+
+def test_no_more_proxies_are_kept_of_a_cluster_than_its_bound(monkeypatch):
+    monkeypatch.setattr(proxy_unreachable, "PROXIES_MAX", 1)
+    trace = rounds(Trace(), 0, 100, "x", stated=False)
+    for at in range(100, 200, 10):
+        trace.proxy(at, error=LATE, address="invented:8080").proxy(at + 1, error=LATE)
+    assert {key.subject for key in trace.cluster.incidents} == {PROXY} == trace.cluster.proxies.keys()

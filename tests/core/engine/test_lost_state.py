@@ -2,7 +2,7 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import msgspec
@@ -21,6 +21,7 @@ from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
     ConsumerRunningInfo,
+    DelayLevel,
     GroupEvent,
     ProxyConnection,
     Tick,
@@ -175,30 +176,44 @@ def test_a_shard_whose_own_part_can_not_be_read_goes_on(name):
         assert {type(row) for row in folded.rows_of(group)} >= {type(row) for row in honest().rows_of(group)}
 
 
-def test_of_a_damaged_shard_what_can_be_read_is_kept():
-    """One source of the ordering is damaged; the clocks, the timers and the other sources are as they were."""
+def without_the_present_time(saved: Saved, _: GroupsInMemory) -> Saved:
+    fields = msgspec.msgpack.decode(saved.blob)
+    fields["timeline"]["now"] = "later"
+    return Saved(msgspec.msgpack.encode(fields), saved.buffer)
 
-    def spoil(saved: Saved, _: GroupsInMemory) -> Saved:
-        fields = msgspec.msgpack.decode(saved.blob, type=dict[str, msgspec.Raw])
-        waiting = msgspec.msgpack.decode(fields["waiting"], type=list[msgspec.Raw])
-        sources = msgspec.msgpack.decode(waiting[6], type=dict[str, msgspec.Raw])
-        spoiled = {name: b"\xc0" if name == min(sources) else bytes(one) for name, one in sources.items()}
-        waiting[6] = msgspec.Raw(msgspec.msgpack.encode({name: msgspec.Raw(one) for name, one in spoiled.items()}))
-        fields["waiting"] = msgspec.Raw(msgspec.msgpack.encode(waiting))
-        return Saved(msgspec.msgpack.encode(fields), saved.buffer)
 
+def without_a_source(saved: Saved, _: GroupsInMemory) -> Saved:
+    fields = msgspec.msgpack.decode(saved.blob, type=dict[str, msgspec.Raw])
+    waiting = msgspec.msgpack.decode(fields["waiting"], type=list[msgspec.Raw])
+    sources = msgspec.msgpack.decode(waiting[6], type=dict[str, msgspec.Raw])
+    spoiled = {name: b"\xc0" if name == min(sources) else bytes(one) for name, one in sources.items()}
+    waiting[6] = msgspec.Raw(msgspec.msgpack.encode({name: msgspec.Raw(one) for name, one in spoiled.items()}))
+    fields["waiting"] = msgspec.Raw(msgspec.msgpack.encode(waiting))
+    return Saved(msgspec.msgpack.encode(fields), saved.buffer)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "lost"), [(without_a_source, "waiting.sources."), (without_the_present_time, "timeline.now")]
+)
+def test_of_a_damaged_shard_what_can_be_read_is_kept(spoil, lost):
+    """One source of the ordering is damaged, or the time; the clocks, the timers and the others are as they were."""
     folded = Folded(spoil)
     [opened] = folded.incidents()["g"]
-    assert "waiting.sources." in opened.evidence
+    assert lost in opened.evidence
     own = [row for row in folded.rows_of("h") if getattr(row, "code", "") != "STATE_LOST"]
     assert len(own) > len(honest().rows_of("h")) // 2
 
 
-def test_of_damaged_events_that_waited_the_others_are_kept():
+def with_one_spoilt(chunk: bytes) -> bytes:
+    events = msgspec.msgpack.decode(chunk, type=list[msgspec.Raw])
+    return msgspec.msgpack.encode([msgspec.Raw(b"\xc0"), *events[1:]])
+
+
+@pytest.mark.parametrize("damage", [with_one_spoilt, DAMAGES["cut"]])
+def test_of_damaged_events_that_waited_the_others_are_kept(damage):
     def spoil(saved: Saved, _: GroupsInMemory) -> Saved:
         assert saved.buffer
-        events = msgspec.msgpack.decode(saved.buffer[0], type=list[msgspec.Raw])
-        chunk = msgspec.msgpack.encode([msgspec.Raw(b"\xc0"), *events[1:]])
+        chunk = damage(saved.buffer[0])
         return Saved(saved.blob, (chunk, *saved.buffer[1:]))
 
     folded = Folded(spoil)
@@ -230,6 +245,34 @@ def test_incidents_that_were_open_are_resolved_where_they_can_be_read():
         if isinstance(row, IncidentTransition) and row.transition == "RESOLVED" and row.incident_id in still_open
     }
     assert resolved == dict.fromkeys(still_open, "the state of the group was lost")
+
+
+def of_one_broker(begin: int, end: int) -> Iterator[AnyEvent]:
+    """Two processes have the name of a broker, which is behind with delayed and with popped messages."""
+    for second in range(begin, end):
+        common = {"time": LOG[0].time + 1_000 * second, "cluster": "c", "source": "poll", "source_id": "poll-1@1"}
+        yield Tick(**common, seq=2 * second)
+        if second % 10 == 0 and second < 400:
+            waits = {"delay_levels": (DelayLevel(level=3, offset=7, newest=60),), "revive_backlog": 100 + second}
+            boots = {"asked": common["time"], "boot_time": second // 30 % 2 + 1}
+            yield BrokerStatus(**common, **boots, **waits, broker="broker-a", seq=2 * second + 1)
+        elif second % 10 == 0:
+            yield BrokerStatus(**common, asked=common["time"], boot_time=1, broker="broker-a", seq=2 * second + 1)
+
+
+def test_incidents_of_a_broker_whose_own_state_is_damaged_are_resolved():
+    groups = GroupsInMemory()
+    shard = Shard(None, groups, POLICY)
+    rows = [row for event in of_one_broker(0, 400) for row in shard.push(event, event.time)]
+    found = {"BROKER_NAME_SHARED", "DELAYED_STUCK", "REVIVE_BEHIND"}
+    assert {row.code for row in rows if isinstance(row, IncidentTransition)} == found
+    saved, brokers = shard.flush(), msgspec.msgpack.encode(shard.timeline.state.clusters["c"].brokers)
+    assert brokers in saved.blob
+    damaged_blob = saved.blob.replace(brokers, msgspec.msgpack.encode({"broker-a": None}))
+    shard = Shard(Saved(damaged_blob, saved.buffer), groups, POLICY, contains_failures=True)
+    rows = [row for event in of_one_broker(400, 430) for row in shard.push(event, event.time)]
+    assert {row.code for row in rows if isinstance(row, IncidentTransition) and row.transition == "RESOLVED"} == found
+    assert {one.part for one in shard.take_lost()} == {"SHARD"}
 
 
 def test_an_unreadable_state_is_raised_unless_failures_are_contained():

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.engine import shard
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ProxyStatus, Tick, UpdateConsumerOffset
@@ -238,6 +239,28 @@ def test_a_source_is_forgotten_though_a_group_still_names_it(few_places):
     assert "lab/hook-b" not in log.shard._state.waiting.sources
     assert log.shard.timeline.group("lab", "g").views["b"].hook_source == "lab/hook-b"
     assert log.shard.timeline.state.clusters["lab"].brokers["b"].hook == ""
+    assert "lab/hook-b" in log.shard.timeline.group("lab", "g").silent
+    for second in range(300, 380):
+        log.second(second)
+        log.push(replace(commit(START + second * 1_000, second), source_id="hook-b@1", broker="b"), second)
+        log.push(tick("b", START + second * 1_000, second), second)
+    assert not log.shard.timeline.group("lab", "g").silent, "it is back"
+
+
+def test_what_waits_of_a_source_that_is_forgotten_is_not_folded(few_places):
+    """It sends no ticks, and its clock is minutes ahead: another one gets its place before its event is due."""
+    log = Log()
+    for second in range(400):
+        log.second(second)
+        if second == 20:
+            log.push(replace(commit(START + 300_000, 7), source_id="ahead@1", offset=10**6), second)
+        if second >= 30:
+            log.push(invented("hook", second, second), second)
+        if second == 100:
+            assert "lab/ahead" not in log.shard._state.waiting.sources
+    group = log.shard.timeline.group("lab", "g")
+    assert group.sequences["hook/hook-a"].seq >= 370
+    assert group.queues[MessageQueue("Orders", "a", 0)].hook_view.commit_offset < 10**6
 
 
 def test_of_too_many_sources_of_a_group_the_lowest_number_is_forgotten(monkeypatch):

@@ -55,6 +55,12 @@ def test_what_of_offsets_cannot_be_read_is_in_the_coverage_until_it_can():
     assert unreadable(offsets(trace, 30, queues=())) == []
 
 
+def test_what_of_a_list_cannot_be_read_is_in_the_coverage_until_it_can():
+    trace = listed(Trace().poll(0, TWO), 10, "a", "b", unreadable=("a: version is no number",))
+    assert unreadable(trace) == ["broker-a: a: version is no number"]
+    assert unreadable(listed(trace, 20, "a", "b")) == []
+
+
 def test_a_client_that_cannot_be_read_is_named_with_its_language():
     trace = listed(Trace().poll(0, {"a": UNSUPPORTED, "b": UNSUPPORTED}), 10, "a", "b", language="GO")
     said = "answers code 3: request type not supported"
