@@ -13,6 +13,7 @@ from rebalance_model.observe.events import (
     QueryConsumerOffset,
     UpdateConsumerOffset,
 )
+from rebalance_model.observe.group import jumps
 from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of, numbered
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import evidence
@@ -301,3 +302,23 @@ def test_by_hook_messages_that_expire_again_and_again_are_one_incident():
 def test_by_hook_what_was_pulled_or_is_retaken_later_has_not_expired(to, again):
     """Near misses: the last two batches may have been received; a client that is corrected takes the queue at once."""
     assert beyond((500, to), again=again).incidents(CODE) == []
+
+
+def test_by_hook_a_commit_that_is_made_three_times_has_skipped_them_once():
+    trace = HookTrace().heart_beat(0, "a").asks(1, "a", 0).pulls(1.1, "a", 0).commits(5, "a", 0, 0)
+    trace.heart_beat(20, "a").pulls(20, "a", 0, offset=500)
+    for at in (20.01, 20.02, 20.03):
+        trace.commits(at, "a", 0, 530)
+    trace.asks(20.04, "a", 0).pulls(22, "a", 0, offset=530).heart_beat(50, "a").passes(60)
+    assert [what for _, _, what in trace.incidents(CODE)] == [f"{CODE} EXPIRED"]
+    assert evidence(trace, CODE)[0]["messages"] == 30
+
+
+def test_of_too_many_resets_and_unknown_channels_the_last_ones_are_kept(monkeypatch):
+    monkeypatch.setattr(jumps, "RESETS_MAX", 2)
+    monkeypatch.setattr(jumps, "UNKNOWN_PULLERS_MAX", 2)
+    trace = HookTrace().heart_beat(0, "a")
+    for at, name in enumerate(("A", "B", "A", "C"), 1):
+        trace._emit(at, InvokeBrokerToResetOffset, channel="tool:1", topic=name, queue_id=-1, code=0)
+        trace.pulls(at, name, 0)
+    assert (list(trace.view().resets), list(trace.view().unknown_pullers)) == (["A", "C"], ["A:0", "C:0"])

@@ -73,8 +73,7 @@ def test_it_is_over_when_a_message_is_delivered(answer):
 
 def test_it_is_unknown_while_the_broker_is_not_asked():
     trace = reported([{3: (7, 60)}] * 40)
-    for second in range(410, 500, 10):
-        trace.tick(second)
+    trace.is_back(400, "c/poll-1").falls_silent(500, "c/poll-1")
     assert [one.transition for one in rows(trace, MINE)] == ["OPENED"]
 
 

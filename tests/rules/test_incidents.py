@@ -5,8 +5,9 @@ import pytest
 
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.rules.lifecycle import NOT_APPLICABLE
+from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import rows
-from tests.support.trace import SILENT, Held, Member, Trace, holding
+from tests.support.trace import SILENT, START, Held, Member, Trace, holding
 
 
 def healthy(trace: Trace, start: float, stop: float, commit: int = 85) -> int:
@@ -227,6 +228,17 @@ def test_an_incident_ends_whose_rule_does_not_apply_any_more():
     trace.state.views["broker-a"].info.consume_type = "CONSUME_ACTIVELY"
     trace._fold(trace._answer("a", holding(0, pull_age=500), 1_800_000_020_000))
     assert [(one.transition, one.resolution) for one in rows(trace, "PULL_EXPIRED")] == [("RESOLVED", NOT_APPLICABLE)]
+
+
+def test_it_ends_at_once_though_nothing_else_has_changed():
+    """A broker with an embedded proxy: its members answer no request, and divide no queues."""
+    trace = HookTrace().heart_beat(0, "a").locks(1, "a", 0).pulls(2, "a", 0)
+    for at in range(20, 130, 10):
+        trace.heart_beat(at, "a").locks(at, "a", 0)
+    assert [what for _, what, _ in trace.incidents("PULL_EXPIRED")] == ["OPENED"]
+    trace._fold(trace._answer("a", SILENT, START + 125_000))
+    resolved = rows(trace, "PULL_EXPIRED")[-1]
+    assert (resolved.time, resolved.resolution) == (START + 125_000, NOT_APPLICABLE)
 
 
 def test_retry_queues_are_ignored():

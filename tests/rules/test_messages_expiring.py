@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_model.observe.events import RpcError, TopicOffset, TopicStats
+from rebalance_model.observe.events import ConsumeStats, OffsetInfo, RpcError, TopicOffset, TopicStats
 from rebalance_model.observe.policy import Policy
 from tests.support.incident_rows import evidence, rows
 from tests.support.trace import START, TOPIC, Trace, holding, mq
@@ -80,6 +80,26 @@ def test_deleted_messages_are_critical_until_the_group_continues():
     assert rows(trace, CODE)[1].severity == "critical"
     followed(lambda _: 7_000, lambda minute: 7_000 + 2_000 * (minute - 8), trace=trace, minutes=40)
     assert transitions(trace)[-1][1] == "RESOLVED"
+
+
+def test_the_pace_of_a_first_deletion_is_unknown():
+    trace = followed(lambda minute: 0 if minute < 3 else 7_000, lambda _: 5_500, minutes=4)
+    assert [(transition, cause) for _, transition, cause in transitions(trace)] == [("OPENED", f"{CODE} DELETED")]
+    found = evidence(trace, CODE)[0]
+    assert (found["messages_deleted"], found["time_left_ms"]) == (1_500, 0)
+    assert (found["deleted_per_hour"], found["consumed_per_hour"]) == (None, None)
+
+
+def test_a_jump_beyond_what_was_deleted_is_counted_once():
+    """The client drops the queue, and its commit is far beyond what it pulled."""
+    trace = followed(lambda minute: 0 if minute < 3 else 7_000, lambda _: 5_500, minutes=4)
+    for at, commit, members in ((240, 5_500, {"a": holding(0)}), (250, 30_000, {"a": holding()})):
+        trace.poll(at, members)
+        rows = OffsetInfo(mq=mq(0), broker_offset=NEWEST, consumer_offset=commit, pull_offset=6_000)
+        trace._fold(ConsumeStats(queues=(rows,), **trace._poll(trace.now)))
+    trace.poll(270, {"a": holding(0)})
+    assert [what for _, _, what in trace.incidents("MESSAGES_STRANDED")] == ["MESSAGES_STRANDED JUMPED"]
+    assert evidence(trace, "MESSAGES_STRANDED")[0]["messages"] == 24_000
 
 
 def test_a_group_that_continues_after_them_has_left_them_behind():

@@ -72,9 +72,9 @@ def test_growing_lag_is_a_child_of_its_cause():
     ]
 
 
-def behind_a_proxy(until: float, *, fifo: bool = False, stays: int = 40) -> Trace:
+def behind_a_proxy(until: float, *, stays: int = 40, **fields) -> Trace:
     """The proxy lists x for some seconds, whose commits advance until then; messages come for ever."""
-    trace = Trace(fifo=fifo)
+    trace = Trace(**fields)
     for at in range(0, round(until) + 1, 10):
         commit = 100 + min(at, stays - 10)
         trace.poll(at, {}, {0: (200 + at, commit)}, route=1).proxy(at + 0.1, *(["x"] if at < stays else []))
@@ -90,6 +90,22 @@ def test_the_last_client_that_a_proxy_lists_has_left():
         assert (found["proxied_clients"], found["without_members_ms"]) == (0, 60_000)
         trace.poll(120, {}, {0: (330, 135)}, route=1).proxy(120.1, "y").poll(130, {}, {0: (330, 330)}, route=1)
         assert trace.incidents(NOBODY)[-1][1:] == ("RESOLVED", NOBODY)
+
+
+def test_clients_of_a_proxy_are_forgotten_after_group_memory():
+    trace = behind_a_proxy(400, policy=Policy(group_memory=300_000))
+    assert [(at, what) for at, what, _ in trace.incidents(NOBODY)] == [
+        (100.1, "OPENED"),
+        (385.101, "RESOLVED"),
+    ]  # its queues may yet recover
+
+
+def test_a_group_that_a_restart_lost_is_forgotten_after_group_memory():
+    """Its former members still ask who is in the group."""
+    trace = HookTrace(policy=Policy(group_memory=300_000)).boots(0).heart_beat(1, "a").boots(100)
+    for at in range(110, 800, 10):
+        trace.lists(at)
+    assert [what for _, what, _ in trace.incidents(NOBODY)] == ["OPENED", "RESOLVED"]
 
 
 def test_another_client_within_a_minute_is_a_near_miss():

@@ -9,7 +9,7 @@ import pytest
 from rebalance_model.observe import rules
 from rebalance_model.observe.rules import lifecycle, registry
 from rebalance_model.observe.rules.lock_contended import RULE
-from rebalance_model.observe.rules.registry import RULES, advice_for, check, codes_needing, unit_of
+from rebalance_model.observe.rules.registry import RULES, advice_for, check, codes_needing, title_of, unit_of
 from rebalance_model.observe.rules.rule import Advice, GroupRule, Rule
 
 STORM = next(rule for rule in RULES if rule.code == "REBALANCE_STORM")
@@ -110,3 +110,7 @@ def test_the_readme_names_every_rule():
 def test_the_advice_for_an_incident_is_that_of_its_code_and_sub_cause():
     assert advice_for("LOCK_CONTENDED", "REFUSED") == RULE.advice["REFUSED"]
     assert advice_for("LOCK_CONTENDED", "OTHER") is advice_for("OTHER", "") is None
+
+
+def test_the_title_of_an_incident_is_that_of_its_code():
+    assert (title_of("LOCK_CONTENDED"), title_of("OTHER")) == (RULE.title, None)

@@ -54,18 +54,19 @@ def time_left(queue: QueueState, now: int) -> int | None:
         newest message than to the oldest one wait for deletion: a burst of it, as at `deleteWhen`, ends before.
     """
     oldest = queue.oldest
-    if oldest is None or not _is_behind(queue, oldest, now) or not _is_measured(oldest):
+    pace = per_hour(oldest) if oldest is not None else None
+    if oldest is None or pace is None or not _is_behind(queue, oldest, now) or not _is_measured(oldest):
         return None
-    distance, (deleted, read) = oldest.read_to - oldest.offset, per_hour(oldest)
+    distance, (deleted, read) = oldest.read_to - oldest.offset, pace
     is_near = 0 <= distance <= (queue.broker_offset or 0) - oldest.read_to
     return distance * HOUR // (deleted - max(0, read)) if is_near and deleted > max(0, read) else None
 
 
-def per_hour(oldest: OldestOffset) -> tuple[int, int]:
-    """Return how many messages an hour are deleted, and are read; 0 if that is unknown."""
+def per_hour(oldest: OldestOffset) -> tuple[int, int] | None:
+    """Return how many messages an hour are deleted, and are read; None: fewer than two deletions were seen."""
     since = oldest.since
     if since is None or oldest.deleted_at <= since.at:
-        return 0, 0
+        return None
     deleted, read = oldest.offset - since.oldest, oldest.read_to - since.read_to
     return deleted * HOUR // (oldest.deleted_at - since.at), read * HOUR // (oldest.at - since.at)
 

@@ -134,16 +134,14 @@ def note_taken(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: Hoo
         _record(step, mq, Skipped(pulled, commit, step.now, "EXPIRED" if at_once else "JUMPED"))
 
 
-def note_answer(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_at: int) -> None:
-    """Process an advanced commit in an answer, which is not applied to the queue yet.
+def note_answer(step: GroupStep, queue: QueueState, info: OffsetInfo, before: int) -> None:
+    """Process an advanced commit in an answer, which is not applied to the queue yet; ``before`` it was at.
 
     From 5.0 on pullOffset is never below the commit, and shows nothing if it equals it: a new owner may have read all.
     """
-    before, commit = queue.commit_offset, info.consumer_offset
-    if before is None or before < 0:
-        return
+    commit = info.consumer_offset
     if not step.state.members:
-        if _is_left_alone(step, queue, info, advanced_at):
+        if _is_left_alone(step, queue, info):
             _record(step, info.mq, Skipped(max(before, queue.pull_offset), commit, step.now, "WHILE_EMPTY"))
         elif queue.skipped is not None and queue.skipped.why == "WHILE_EMPTY":
             queue.skipped = None  # clients that are not listed go on
@@ -167,11 +165,11 @@ def note_expired(step: GroupStep, queue: QueueState, info: OffsetInfo) -> None:
         _record(step, info.mq, Skipped(oldest.offset - deleted, oldest.offset, step.now, "EXPIRED"))
 
 
-def _is_left_alone(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_at: int) -> bool:
+def _is_left_alone(step: GroupStep, queue: QueueState, info: OffsetInfo) -> bool:
     """Return whether no client can have made a commit, as far as polls show: its push consumers had left before."""
     state = step.state
     settled = state.no_members_since + step.policy.persist_consumer_offset_interval
-    seen = queue.hook_view
+    seen, advanced_at = queue.hook_view, queue.advanced_at
     if seen is not None and seen.commit_offset == queue.commit_offset:
         advanced_at = min(advanced_at, seen.commit_time)  # an answer shows it up to a poll interval later
     if not 0 < settled <= queue.stats_at or advanced_at > settled or not queue.commit_known:

@@ -344,10 +344,11 @@ def _is_read_from_start(step: GroupStep, mq: MessageQueue) -> bool:
 
 def _note_advanced(step: GroupStep, queue: QueueState, info: OffsetInfo, *, covered: bool) -> None:
     """Process a higher commit than in the answer before, which is not applied yet."""
-    if queue.commit_offset is None:
+    before = queue.commit_offset
+    if before is None:
         return
-    if info.consumer_offset >= info.pull_offset >= 0 and covered:
-        jumps.note_answer(step, queue, info, queue.advanced_at)
+    if info.consumer_offset >= info.pull_offset >= 0 and before >= 0 and covered:
+        jumps.note_answer(step, queue, info, before)
     if queue.oldest is not None:
         jumps.note_expired(step, queue, info)
     step.state.advanced_at = queue.advanced_at = step.now

@@ -33,7 +33,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
         return {"queues": 0}
     first = min(left, key=lambda mq: (left[mq][0], queue_order(mq)))
     queue, (time_left, oldest) = queues[first], left[first]
-    deleted, read = expiring.per_hour(oldest)
+    deleted, read = expiring.per_hour(oldest) or (None, None)
     return {
         "time_left_ms": time_left,
         "queues": len(left),

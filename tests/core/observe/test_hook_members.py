@@ -1,5 +1,6 @@
 """Members, by the calls that a hook reports and by the broker's own list."""
 
+from rebalance_model.observe.hooks import heartbeats
 from tests.support.hook_groups import concurrent, ordered
 from tests.support.hook_trace import A, HookTrace
 
@@ -56,6 +57,13 @@ def test_a_member_list_with_a_client_once_keeps_its_younger_channel():
 
 
 # The broker's own member list (38)
+
+
+def test_of_too_many_members_that_were_dropped_the_last_ones_are_kept(monkeypatch):
+    monkeypatch.setattr(heartbeats, "EXPIRED_MAX", 1)
+    trace = HookTrace().heart_beat(0, "a").heart_beat(2, "b")
+    trace.heart_beat(121, "c").lists(125, "b", "c").lists(126, "c")
+    assert list(trace.view().expired) == ["b"]
 
 
 def test_a_client_missing_from_the_list_left_without_unregistering():

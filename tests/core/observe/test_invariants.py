@@ -39,6 +39,8 @@ def _before_its_begin(state: GroupState) -> None:
         (_without_a_client, "a member has no client view"),
         (lambda state: setattr(state.queues[mq(0)], "owner", "ghost"), "the owner of Orders@broker-a:0 is no member"),
         (lambda state: setattr(state.queues[mq(0)], "stalled_ms", -1), "Orders@broker-a:0 has stalled for a negative"),
+        (lambda state: setattr(state.queues[mq(1)], "claimants", ("c",)), "Orders@broker-a:1 is claimed by a client"),
+        (lambda state: setattr(state.queues[mq(0)], "claimants", ()), "a queue of a lacks it as a claimant"),
         (lambda state: state.shares.update(a=7), "the members' shares are not counted right"),
         (_filed_wrongly, f"incident {OPEN} is filed wrongly"),
         (lambda state: state.pending.update({OPEN: Pending(0)}), f"incident {OPEN} is open and pending"),
