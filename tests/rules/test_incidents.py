@@ -232,13 +232,14 @@ def test_an_incident_ends_whose_rule_does_not_apply_any_more():
 
 def test_it_ends_at_once_though_nothing_else_has_changed():
     """A broker with an embedded proxy: its members answer no request, and divide no queues."""
-    trace = HookTrace().heart_beat(0, "a").locks(1, "a", 0).pulls(2, "a", 0)
-    for at in range(20, 130, 10):
-        trace.heart_beat(at, "a").locks(at, "a", 0)
-    assert [what for _, what, _ in trace.incidents("PULL_EXPIRED")] == ["OPENED"]
-    trace._fold(trace._answer("a", SILENT, START + 125_000))
-    resolved = rows(trace, "PULL_EXPIRED")[-1]
-    assert (resolved.time, resolved.resolution) == (START + 125_000, NOT_APPLICABLE)
+    trace = HookTrace().heart_beat(0, "a").asks(1, "a", 0).pulls(2, "a", 0).commits(3, "a", 0, 0)
+    for at in range(20, 151, 10):
+        trace.heart_beat(at, "a").pulls(at + 1, "a", 0, offset=at)
+    assert [what for _, what, _ in trace.incidents("QUEUE_STALLED")] == ["OPENED"]
+    trace.heart_beat(180, "a").heart_beat(210, "a")
+    trace._fold(trace._answer("a", SILENT, START + 225_000))
+    resolved = rows(trace, "QUEUE_STALLED")[-1]
+    assert (resolved.time, resolved.resolution) == (START + 225_000, NOT_APPLICABLE)
 
 
 def test_retry_queues_are_ignored():

@@ -97,7 +97,7 @@ def test_clients_of_a_proxy_are_forgotten_after_group_memory():
     assert [(at, what) for at, what, _ in trace.incidents(NOBODY)] == [
         (100.1, "OPENED"),
         (385.101, "RESOLVED"),
-    ]  # its queues may yet recover
+    ]
 
 
 def test_a_group_that_a_restart_lost_is_forgotten_after_group_memory():
