@@ -91,3 +91,17 @@ def test_a_hook_that_started_late_shows_it_too(name, begins):
     assert {sub_cause for _, sub_cause in at_end} == {"RETAKEN"}
     assert len(at_end) == QUEUES[name]
     assert "UNASSIGNED" not in {one.sub_cause for one in conclusions.transitions()}
+
+
+def test_an_answer_between_two_of_them_does_not_end_it():
+    """The client has just dropped its queues when it is asked."""
+
+    def between(event, second):
+        return changed(event, queues=()) if isinstance(event, ConsumerRunningInfo) and 900 < second < 912 else event
+
+    conclusions = concluded_of(changed_events(LOST, "poll", between))
+    assert {one.transition for one in conclusions.transitions("PULL_EXPIRED")} <= {
+        "OPENED",
+        "RECLASSIFIED",
+        "DEESCALATED",
+    }

@@ -76,3 +76,27 @@ def test_it_is_resolved_when_the_commit_follows():
         return changed(event, queues=tuple(changed(one, consumer_offset=one.broker_offset) for one in event.queues))
 
     assert concluded_of(changed_events(JAVA, "poll", commits)).open_at_end() == []
+
+
+def test_of_an_ordered_group_it_is_an_info_too():
+    def ordered(event, _):
+        if not isinstance(event, ConsumerRunningInfo):
+            return event
+        rows = tuple(changed(one, locked=True, lock_time=one.pull_time) for one in event.queues or ())
+        return changed(event, orderly=True, queues=rows)
+
+    at_end = concluded_of(changed_events(JAVA, "poll", ordered)).open_at_end()
+    assert {(one.code, one.sub_cause, one.severity) for one in at_end} == {("ORDERED_QUEUE_STUCK", "FILTERED", "info")}
+
+
+def test_a_broker_that_does_not_report_how_far_it_was_pulled_shows_no_filter_at_work():
+    """OffsetWrapper.pullOffset exists since 5.x."""
+
+    def older(event, _):
+        if not isinstance(event, ConsumeStats):
+            return event
+        return changed(event, queues=tuple(changed(one, pull_offset=-1) for one in event.queues or ()))
+
+    found = concluded_of(changed_events(JAVA, "poll", older))
+    assert ("QUEUE_STALLED", "NOTHING_RECEIVED") in warnings(found)
+    assert "FILTERED" not in {one.sub_cause for one in found.transitions()}

@@ -149,3 +149,11 @@ def test_an_answered_commit_that_the_hook_has_not_seen_proves_no_wait():
         if at == 0:
             trace.commits(2, "a", 0, 100)
     assert trace.incidents("ORDERED_QUEUE_STUCK") == []
+
+
+def test_a_new_owner_that_has_the_lock_and_never_takes_the_queue():
+    trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0).asks(1, "a", 0).pulls(2, "a", 0, offset=9)
+    trace.commits(5, "a", 0, 7).unlocks(6, "a", 0)
+    for at in range(7, 90, 10):
+        trace.heart_beat(at, "a", "b").locks(at, "b", 0)
+    assert [what for _, _, what in trace.incidents("ORDERED_QUEUE_STUCK")] == ["ORDERED_QUEUE_STUCK NOT_TAKEN"]

@@ -85,3 +85,11 @@ def test_polls_beside_a_hook_add_no_second_incident():
 def _opened(trace: Trace) -> list[tuple[str, str]]:
     effects = [e for e in trace.effects if isinstance(e, IncidentTransition)]
     return [(e.code, e.subject) for e in effects if e.transition == "OPENED"]
+
+
+def test_a_queue_that_its_client_drops_is_no_longer_expired_once_it_may_take_it_again():
+    trace = Trace().poll(10, {"a": holding(0, pull_age=500)}).poll(20, {"a": holding()}).tick(60)
+    assert distinct_transitions(trace, "PULL_EXPIRED") == [
+        (10, "OPENED", "PULL_EXPIRED"),
+        (40.001, "RESOLVED", "PULL_EXPIRED"),
+    ]

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from rebalance_model.observe.events import RpcError
+from rebalance_model.observe.events import ConsumeStats, OffsetInfo, RpcError
+from tests.support.hook_trace import HookTrace
 from tests.support.rounds import FOUR, MINE, concurrent, evidence, rounds
-from tests.support.trace import SILENT, START, Member, Trace
+from tests.support.trace import SILENT, START, TOPIC, Held, Member, Trace, mq
 
 
 def stalled(trace: Trace, member: Member, start: float, stop: float) -> Trace:
@@ -77,3 +78,39 @@ def test_an_error_of_the_broker_shows_nothing_of_its_clients():
         trace.poll(at, None)
         trace._fold(msgspec.structs.replace(trace._answer("a", SILENT, START + at * 1000), error=RpcError(code=-1)))
     assert trace.incidents(*MINE) == []
+
+
+def test_without_an_owner_it_is_unassigned_only_if_clients_report_their_queues():
+    """The broker's list does not say in which way the group consumes."""
+    trace = stalled(Trace(route=1, consume_type=""), concurrent(), 0, 110)
+    assert trace.incidents("QUEUE_STALLED") == [(100, "OPENED", "QUEUE_STALLED UNDETERMINED")]
+
+
+def test_a_client_whose_pulls_reach_the_broker_is_not_said_to_hold_them_back():
+    """It reports no message, and has consumed none for a minute; the broker's hook sees its pulls."""
+    trace = HookTrace(route=1).boots(0).heart_beat(0, "a").asks(0, "a", 0)
+    for at in range(10, 130, 10):
+        trace.heart_beat(at - 1, "a").pulls(at - 0.5, "a", 0, offset=100)
+        trace.poll(at, {"a": concurrent(0, cached=0, consume_age=60, pull_age=1)}, {0: (200 + at, 100)})
+    assert [what for _, _, what in trace.incidents("QUEUE_STALLED")] == ["QUEUE_STALLED UNDETERMINED"]
+
+
+def test_what_was_opened_more_than_half_an_hour_ago_is_forgotten():
+    trace = Trace(route=2)
+    for begin, commits in ((0, (100, 150)), (2_000, (150, 100))):
+        for at in range(begin, begin + 150, 10):
+            rows = {q: (150, 150 if at >= begin + 130 else commit) for q, commit in enumerate(commits)}
+            trace.poll(at, {"a": concurrent(0, 1, cached=7)}, rows)
+    assert [what for _, what, _ in trace.incidents("QUEUE_STALLED")] == ["OPENED", "RESOLVED"] * 2
+    assert [key.subject for key in trace.state.opened] == ["Orders@broker-a:1"]
+
+
+def test_a_retry_queue_that_its_client_drops_and_takes_again_is_not_consumed():
+    retry = "%RETRY%g"
+    trace = Trace(route=1, topics=(TOPIC, retry))
+    for at in range(0, 180, 10):
+        holds = (Held(0), *([Held(0, topic=retry)] if at % 50 else []))
+        trace.poll(at, {"a": Member(holds, orderly=False)}, {0: (100, 100)})
+        waits = OffsetInfo(mq=mq(0, retry), broker_offset=5, consumer_offset=2)
+        trace._fold(ConsumeStats(queues=(waits,), **trace._poll(trace.now)))
+    assert trace.incidents("QUEUE_STALLED")[-1][2] == "QUEUE_STALLED RETAKEN"

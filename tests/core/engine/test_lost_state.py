@@ -30,6 +30,7 @@ from rebalance_model.observe.group_observer import GroupObserver
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.losses import Lost
 from rebalance_model.observe.progress import log as progress_log
+from rebalance_model.observe.rules.state_lost import BEGAN_AGAIN
 from rebalance_model.observe.state import STATE_VERSION, UnreadableStateError
 from tests.core.test_shard import LOG, POLICY
 
@@ -245,6 +246,19 @@ def test_incidents_that_were_open_are_resolved_where_they_can_be_read():
         if isinstance(row, IncidentTransition) and row.transition == "RESOLVED" and row.incident_id in still_open
     }
     assert resolved == dict.fromkeys(still_open, "the state of the group was lost")
+
+
+def test_incidents_of_another_release_are_not_resolved():
+    """It had a rule that this one lacks: nobody knows what is said at its end."""
+
+    def of_an_unknown_rule(blob: bytes) -> bytes:
+        assert b"\xacLOCK_EXPIRED" in blob
+        return with_an_empty_broker(blob).replace(b"\xacLOCK_EXPIRED", b"\xacLOCK_UNKNOWN")
+
+    folded = Folded(damaged("c/g", of_an_unknown_rule))
+    assert [(one.part, one.key) for one in folded.lost] == [("GROUP", "c/g")]
+    ended = [row.code for row in folded.rows_of("g") if getattr(row, "resolution", None) == BEGAN_AGAIN]
+    assert "LOCK_UNKNOWN" not in ended != []
 
 
 def of_one_broker(begin: int, end: int) -> Iterator[AnyEvent]:
