@@ -18,6 +18,7 @@ from rebalance_model.observe.policy import Policy
 from tests.support import field
 from tests.support.field import Change, Concluded, changed, concluded, concluded_of, events_of
 from tests.support.folding import Fold
+from tests.support.trace import Trace, holding
 
 TOPIC = "Orders"
 NO_TOPIC = RpcError(code=17, remark="No topic route info in name server for the topic: Orders")
@@ -267,3 +268,14 @@ def test_a_deleted_groups_incidents_end_when_it_is_forgotten(minutes):
     else:
         assert (set(resolutions(conclusions).values()), open_codes(conclusions)) == ({GROUP_ENDED}, [])
         assert [key for key in fold.groups if "orders-group" in key and "progress" not in key] == []
+
+
+@pytest.mark.parametrize(("model", "said"), [("CLUSTERING", ["OPENED"]), ("BROADCASTING", [])])
+def test_offsets_of_a_group_that_was_broadcast_to_show_nothing_that_waits(model, said):
+    """Its members kept their offsets themselves; now a proxy lists clients, and the topic loses queues."""
+    trace, waits = Trace(message_model=model), dict.fromkeys(range(4), (200, 100))
+    for at in range(0, 50, 10):
+        trace.poll(at, {"a": holding(0, 1, 2, 3)}, waits)
+    for at in range(50, 200, 10):
+        trace.poll(at, {}, waits if at < 100 else {0: (200, 100)}, route=4 if at < 100 else 1).proxy(at + 0.1, "x")
+    assert [what for _, what, _ in trace.incidents("MESSAGES_STRANDED")] == said
