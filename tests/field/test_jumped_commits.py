@@ -9,6 +9,7 @@ from rebalance_model.observe.events import (
     ConsumerRunningInfo,
     ConsumeStats,
     InvokeBrokerToResetOffset,
+    OffsetInfo,
     PullMessage,
     QueryConsumerOffset,
     UpdateConsumerOffset,
@@ -17,7 +18,7 @@ from rebalance_model.observe.group import jumps
 from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of, numbered
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import evidence
-from tests.support.trace import mq
+from tests.support.trace import Held, Member, Trace, holding, mq
 
 EXPIRED = "44-expired-before-consumed"
 """At 300 s the store has deleted what the group would read next; after 10 s the commit is 40,000."""
@@ -322,3 +323,13 @@ def test_of_too_many_resets_and_unknown_channels_the_last_ones_are_kept(monkeypa
         trace._emit(at, InvokeBrokerToResetOffset, channel="tool:1", topic=name, queue_id=-1, code=0)
         trace.pulls(at, name, 0)
     assert (list(trace.view().resets), list(trace.view().unknown_pullers)) == (["A", "C"], ["A:0", "C:0"])
+
+
+def test_by_polls_the_first_commit_of_a_queue_is_no_jump():
+    """A near miss: none was stored before (-1), so nobody knows where its client began; it has dropped the queue."""
+    trace, dropped = Trace(route=1), Member((Held(0, dropped=True),))
+    for at, commit, member in ((0, -1, holding(0)), (10, -1, dropped), (20, 9_000, dropped)):
+        trace.poll(at, {"a": member})
+        row = OffsetInfo(mq=mq(0), broker_offset=10_000, consumer_offset=commit, pull_offset=commit)
+        trace._fold(ConsumeStats(queues=(row,), **trace._poll(trace.now)))
+    assert trace.poll(60, {"a": holding(0)}).incidents(CODE) == []
