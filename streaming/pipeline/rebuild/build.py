@@ -136,7 +136,7 @@ def _survey(model: ReadModel, parameters: dict[str, object], policy: Policy) -> 
         if event is None:
             continue
         event = ordering.identified(event)
-        if isinstance(event, ClockStep) and not is_known(event, state.source(source_of(event))):
+        if isinstance(event, ClockStep) and not is_known(event, state.sources[source_of(event)]):
             name, step = source_of(event), event.step
             steps = [(since, correction - step) for since, correction in corrections.get(name, [])[1:]]
             corrections[name] = [(0, 0), *(steps or [(0, -step)]), (offset, 0)]  # what is older is by the former clock
