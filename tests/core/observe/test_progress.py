@@ -144,6 +144,7 @@ def test_a_group_that_pops_one_topic_may_pull_another():
     log.acks(0, 0, 9, topic="U")
     row = log.stats(10, (0, 100, 70), pull=80)
     assert (row.lag, row.in_flight, row.ready) == ((30,), (10,), (20,))
+    assert (row.in_flight_since, row.lag_is_at_least) == (None, ()), "as of a group that pops nothing"
 
 
 def test_queues_beyond_the_bound_of_popped_ones_have_no_row(monkeypatch):
