@@ -89,7 +89,7 @@ def test_of_an_ordered_group_it_is_an_info_too():
     assert {(one.code, one.sub_cause, one.severity) for one in at_end} == {("ORDERED_QUEUE_STUCK", "FILTERED", "info")}
 
 
-def test_a_broker_that_does_not_report_how_far_it_was_pulled_shows_no_filter_at_work():
+def test_a_broker_without_pull_offsets_shows_no_filter_at_work():
     """OffsetWrapper.pullOffset exists since 5.x."""
 
     def older(event, _):

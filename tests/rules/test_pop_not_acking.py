@@ -99,7 +99,7 @@ def test_clients_of_a_proxy_that_finish_nothing_are_said_by_its_channels(clients
 
 
 @pytest.mark.parametrize("given", [{"every": 15}, {"acks": True}, {"order": True}, {"code": 210}])
-def test_clients_that_get_nothing_finish_it_are_ordered_or_refused_are_near_misses(given):
+def test_clients_that_get_nothing_or_finish_it_are_near_misses(given):
     assert behind_proxy("c", until=130, **given).incidents(MINE) == []
 
 

@@ -98,7 +98,7 @@ def test_one_that_is_back_ends_it_at_once():
     assert distinct_transitions(trace, MINE) == [(80.001, "OPENED", MINE), (91, "RESOLVED", MINE)]
 
 
-def test_heartbeats_that_a_broker_refuses_and_ends_of_unknown_clients_name_none():
+def test_refused_heartbeats_and_ends_of_unknown_clients_name_none():
     trace = PopTrace().boots(0).ticks(0, A).proxied(1, "x", code=1).proxied(2, "y", registers=False)
     assert trace.passes(100).incidents(MINE) == []
     assert trace.state.pops.proxied == {}

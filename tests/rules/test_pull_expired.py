@@ -87,7 +87,7 @@ def _opened(trace: Trace) -> list[tuple[str, str]]:
     return [(e.code, e.subject) for e in effects if e.transition == "OPENED"]
 
 
-def test_a_queue_that_its_client_drops_is_no_longer_expired_once_it_may_take_it_again():
+def test_it_ends_when_its_client_could_have_taken_the_queue_again():
     trace = Trace().poll(10, {"a": holding(0, pull_age=500)}).poll(20, {"a": holding()}).tick(60)
     assert distinct_transitions(trace, "PULL_EXPIRED") == [
         (10, "OPENED", "PULL_EXPIRED"),

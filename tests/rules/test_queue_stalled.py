@@ -80,13 +80,13 @@ def test_an_error_of_the_broker_shows_nothing_of_its_clients():
     assert trace.incidents(*MINE) == []
 
 
-def test_without_an_owner_it_is_unassigned_only_if_clients_report_their_queues():
+def test_without_an_owner_it_is_unassigned_only_if_queues_are_reported():
     """The broker's list does not say in which way the group consumes."""
     trace = stalled(Trace(route=1, consume_type=""), concurrent(), 0, 110)
     assert trace.incidents("QUEUE_STALLED") == [(100, "OPENED", "QUEUE_STALLED UNDETERMINED")]
 
 
-def test_a_client_whose_pulls_reach_the_broker_is_not_said_to_hold_them_back():
+def test_a_client_whose_pulls_reach_the_broker_holds_none_back():
     """It reports no message, and has consumed none for a minute; the broker's hook sees its pulls."""
     trace = HookTrace(route=1).boots(0).heart_beat(0, "a").asks(0, "a", 0)
     for at in range(10, 130, 10):
@@ -105,7 +105,7 @@ def test_what_was_opened_more_than_half_an_hour_ago_is_forgotten():
     assert [key.subject for key in trace.state.opened] == ["Orders@broker-a:1"]
 
 
-def test_a_retry_queue_that_its_client_drops_and_takes_again_is_not_consumed():
+def test_a_retry_queue_that_is_dropped_and_taken_again_is_not_consumed():
     retry = "%RETRY%g"
     trace = Trace(route=1, topics=(TOPIC, retry))
     for at in range(0, 180, 10):

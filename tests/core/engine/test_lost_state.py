@@ -278,14 +278,14 @@ def test_incidents_of_a_broker_whose_own_state_is_damaged_are_resolved():
     groups = GroupsInMemory()
     shard = Shard(None, groups, POLICY)
     rows = [row for event in of_one_broker(0, 400) for row in shard.push(event, event.time)]
-    found = {"BROKER_NAME_SHARED", "DELAYED_STUCK", "REVIVE_BEHIND"}
-    assert {row.code for row in rows if isinstance(row, IncidentTransition)} == found
+    codes = {"BROKER_NAME_SHARED", "DELAYED_STUCK", "REVIVE_BEHIND"}
+    assert {row.code for row in rows if isinstance(row, IncidentTransition)} == codes
     saved, brokers = shard.flush(), msgspec.msgpack.encode(shard.timeline.state.clusters["c"].brokers)
     assert brokers in saved.blob
     damaged_blob = saved.blob.replace(brokers, msgspec.msgpack.encode({"broker-a": None}))
     shard = Shard(Saved(damaged_blob, saved.buffer), groups, POLICY, contains_failures=True)
     rows = [row for event in of_one_broker(400, 430) for row in shard.push(event, event.time)]
-    assert {row.code for row in rows if isinstance(row, IncidentTransition) and row.transition == "RESOLVED"} == found
+    assert {row.code for row in rows if isinstance(row, IncidentTransition) and row.transition == "RESOLVED"} == codes
     assert {one.part for one in shard.take_lost()} == {"SHARD"}
 
 

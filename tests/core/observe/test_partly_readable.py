@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from rebalance_model.observe.effects import GroupSnapshot
 from rebalance_model.observe.events import (
@@ -56,9 +57,12 @@ def test_what_of_offsets_cannot_be_read_is_in_the_coverage_until_it_can():
 
 
 def test_what_of_a_list_cannot_be_read_is_in_the_coverage_until_it_can():
-    trace = listed(Trace().poll(0, TWO), 10, "a", "b", unreadable=("a: version is no number",))
-    assert unreadable(trace) == ["broker-a: a: version is no number"]
-    assert unreadable(listed(trace, 20, "a", "b")) == []
+    """Its members are as before."""
+    trace = Trace().poll(0, TWO)
+    for at, parts in ((10, ("a: version is no number",)), (20, ())):
+        answer = trace.tick(at)._connections(TWO, trace.now)
+        trace._fold(replace(answer, unreadable=parts))
+        assert unreadable(trace) == [f"broker-a: {part}" for part in parts]
 
 
 def test_a_client_that_cannot_be_read_is_named_with_its_language():
