@@ -313,6 +313,7 @@ def test_by_hook_a_commit_that_is_made_three_times_has_skipped_them_once():
     trace.asks(20.04, "a", 0).pulls(22, "a", 0, offset=530).heart_beat(50, "a").passes(60)
     assert [what for _, _, what in trace.incidents(CODE)] == [f"{CODE} EXPIRED"]
     assert evidence(trace, CODE)[0]["messages"] == 30
+    assert trace.state.queues[mq(0)].skipped.before == 0, "it is one jump"
 
 
 def test_of_too_many_resets_and_unknown_channels_the_last_ones_are_kept(monkeypatch):
