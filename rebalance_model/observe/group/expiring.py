@@ -55,7 +55,9 @@ def time_left(queue: QueueState, now: int) -> int | None:
     """
     oldest = queue.oldest
     pace = per_hour(oldest) if oldest is not None else None
-    if oldest is None or pace is None or not _is_behind(queue, oldest, now) or not _is_measured(oldest):
+    if oldest is None or oldest.since is None or pace is None:
+        return None
+    if not _is_behind(queue, oldest, now) or not _is_measured(oldest, oldest.since):
         return None
     distance, (deleted, read) = oldest.read_to - oldest.offset, pace
     is_near = 0 <= distance <= (queue.broker_offset or 0) - oldest.read_to
@@ -71,11 +73,9 @@ def per_hour(oldest: OldestOffset) -> tuple[int, int] | None:
     return deleted * HOUR // (oldest.deleted_at - since.at), read * HOUR // (oldest.at - since.at)
 
 
-def _is_measured(oldest: OldestOffset) -> bool:
+def _is_measured(oldest: OldestOffset, since: Deletion) -> bool:
     """Return whether the pace of deletion is known, and deletion has not ended."""
-    if oldest.since is None:
-        return False
-    span = oldest.deleted_at - oldest.since.at
+    span = oldest.deleted_at - since.at
     return span >= _MEASURED_FOR and oldest.at - oldest.deleted_at <= span
 
 
