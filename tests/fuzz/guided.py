@@ -73,7 +73,7 @@ def events(lines: bytes, _: Path) -> None:
 
 def answers(body: bytes, _: Path) -> None:
     """Read an answer; the first byte says to which request."""
-    _READERS[body[0] % len(_READERS)](body[1:])
+    _READERS[sum(body[:1]) % len(_READERS)](body[1:])
 
 
 def frames(frame: bytes, _: Path) -> None:
