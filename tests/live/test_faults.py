@@ -24,6 +24,8 @@ from tests.support.recordings import unpacked
 pytestmark = pytest.mark.xdist_group("faults")  # one process unpacks the recording for all
 RECORDING = Path(__file__).with_name("faults.tar.xz")
 OF_REPORTS = Path(__file__).with_name("field.tar.xz")
+LIVE = ("hour", "half-hour", "all", "brokers", "rollout", "field", "quick")
+"""Each with a lab of its own, beside the others; the longest first."""
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +110,6 @@ def test_mqadmin_does_not_report_a_hung_a_stuck_or_an_orphaned_queue(quick):
 
 @pytest.mark.live
 @pytest.mark.prove
-@pytest.mark.parametrize("story", ["quick", "all", "brokers", "rollout", "half-hour", "hour", "field"])
+@pytest.mark.parametrize("story", [pytest.param(story, marks=pytest.mark.xdist_group(story)) for story in LIVE])
 def test_every_fault_raises_its_incidents_and_hand_overs_raise_none(story, tmp_path):
     check(play(story, tmp_path))

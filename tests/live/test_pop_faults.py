@@ -17,6 +17,8 @@ from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("pop faults")  # one process unpacks the recording for all
 RECORDING = Path(__file__).with_name("pop.tar.xz")
+LIVE = ("pop-hour", "pop-quarter", "pop")
+"""Each with a lab of its own, beside the others; the longest first."""
 BATCH = 32
 """Messages that one POP takes at most."""
 
@@ -54,6 +56,6 @@ def test_while_all_threads_hang_only_our_lag_grows(recorded):
 
 @pytest.mark.live
 @pytest.mark.prove
-@pytest.mark.parametrize("story", ["pop", "pop-quarter", "pop-hour"])
+@pytest.mark.parametrize("story", [pytest.param(story, marks=pytest.mark.xdist_group(story)) for story in LIVE])
 def test_faults_and_hand_overs_of_consumers_that_pop(story, tmp_path):
     check(play(story, tmp_path))
