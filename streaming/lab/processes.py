@@ -8,6 +8,7 @@ The Java side of a client process is one JVM for each, so consumers are processe
 """
 
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -219,7 +220,10 @@ def _start(pid: int) -> tuple[str, str]:
 def _handle(process: ProcessId) -> Iterator[int | None]:
     try:
         handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    except OSError as error:
+        # A thread of another process may have the number by now: EINVAL, and ENOENT of newer kernels.
+        if error.errno not in (errno.ESRCH, errno.EINVAL, errno.ENOENT):
+            raise
         yield None
         return
     try:

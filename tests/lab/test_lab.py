@@ -24,6 +24,7 @@ from streaming.lab.faults import CURES, FAULTS
 from streaming.lab.lab import Lab
 from streaming.lab.processes import ProcessId
 from streaming.lab.state import FaultRecord, LabFolder, LabProcess, LabState
+from tests.support.waiting import until
 
 SLEEP = shutil.which("sleep")
 BROKERS = {"broker-a": 2, "broker-b": 3}
@@ -134,6 +135,21 @@ def test_a_stranger_with_a_remembered_pid_is_left_alone(sleeper):
     assert not processes.send(remembered, signal.SIGKILL)
     processes.end(remembered)
     assert processes.state(stranger) == "running"
+
+
+def test_a_thread_with_a_remembered_pid_is_left_alone():
+    numbers, waits = [], threading.Event()
+    thread = threading.Thread(target=lambda: (numbers.append(threading.get_native_id()), waits.wait()))
+    thread.start()
+    until(lambda: numbers, 10)
+    remembered = ProcessId(numbers[0], "an earlier start")
+    try:
+        assert not processes.send(remembered, signal.SIGTERM)
+        processes.end(remembered)
+        assert thread.is_alive()
+    finally:
+        waits.set()
+        thread.join()
 
 
 def test_no_port_is_given_twice_by_this_process_or_another(monkeypatch):
