@@ -127,7 +127,7 @@ def test_an_answer_without_a_body_fails_with_its_remark(body, remark, expected):
 @pytest.mark.parametrize("size", [10, 200_000])
 def test_an_answer_that_cant_be_read_is_freed_at_once(size):
     class Parsed:
-        """What a reader has made of an answer."""
+        """Content of an answer, as its reader has it."""
 
     parsed = []
 

@@ -57,6 +57,14 @@ def test_lag_that_stands_while_its_messages_wait_keeps_growing():
     assert [one[:2] for one in trace.incidents(GROWTH)] == [(330, "OPENED")]
 
 
+def test_a_rise_after_lag_stood_for_long_is_another_one():
+    """Two messages wait for 90 s, longer than a quarter of the window, before another one comes every 10 s."""
+    trace = Trace()
+    for n in range(45):
+        trace.poll(10 * n, {"a": holding(0)}, {0: (101 + min(n, 1) + max(0, n - 10), 100)}, route=1)
+    assert [one[:2] for one in trace.incidents(GROWTH)] == [(410, "OPENED")]
+
+
 @pytest.mark.parametrize(
     ("pace", "lag", "why"),
     [
