@@ -49,6 +49,7 @@ SEEDS = {
     914: "BROKER_LOCKS_LOST BROKER_UNREACHABLE CONSUMER_IDLE MIXED_CONSUME_MODE TELEMETRY_GAP",
     944: "QUEUE_STALLED QUEUE_UNASSIGNED ROUTE_VIEW_SPLIT",
     1133: "MESSAGES_STRANDED",
+    1421: "OFFSET_REGRESSION",  # evidence while a commit returns from beyond the newest offset
     1804: "CID_VIEW_SPLIT ORDERED_QUEUE_STUCK PULL_REFUSED STALE_HEARTBEAT",
     1874: "",  # a queue that its topic lost is not one that name servers disagree about
     1925: "",  # a partition ends, and its clients have yet to take their queues: these are not stranded

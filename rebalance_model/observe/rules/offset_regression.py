@@ -64,7 +64,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
         fields["moved_by"] = moved_by
     if (newest := queue.newest_fall) is not None:
         fields |= {"newest_fell_from": newest.mark, "newest_fell_to": newest.to, "newest_fell_at": newest.at}
-    if queue.beyond_since:
+    if queue.beyond_since and (commit is None or commit.value > (queue.broker_offset or 0)):
         fields["broker_offset"] = queue.broker_offset
     if (error := pull_errors.error_of(step, q)) is not None and error.code == pull_errors.OFFSET_MOVED:
         fields |= {"illegal_pulls": error.count, "illegal_since": error.since}
