@@ -8,6 +8,7 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    PullMessage,
     RpcError,
     Tick,
     TopicRoute,
@@ -181,6 +182,17 @@ def test_incidents_of_a_deleted_topic_are_resolved_with_that_reason(name):
     assert stranded(conclusions) == []
     assert open_codes(conclusions) == []
     assert conclusions.queues()["Orders@broker-a:0"].status_reason == WHY["TOPIC_DELETED"]
+
+
+def test_a_deleted_topic_whose_pulls_are_refused_has_not_ended():
+    """Its clients go on: they keep the last route that they knew."""
+
+    def refused(event: AnyEvent, at: float) -> AnyEvent:
+        return changed(event, code=17) if isinstance(event, PullMessage) and at >= 200 else event
+
+    found = concluded_with("01-queues-removed", "both", route(200, 1000, NO_TOPIC), stats_without(200, 1000), refused)
+    assert "PULL_REFUSED" in open_codes(found)
+    assert found.queues()["Orders@broker-a:0"].status_reason not in WHY.values()
 
 
 def test_a_topic_that_exists_again_is_watched_again():

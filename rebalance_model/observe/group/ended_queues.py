@@ -6,6 +6,7 @@ Nothing can be wrong with such a queue: its incidents are resolved with this rea
   (or that there is no such topic, code 17), and the queue's own broker must have left it out of its offsets for as long
   (AdminBrokerProcessor.getConsumeStats lists each read queue of a topic that exists). A name server that is down or has
   just started, a route without a broker, and an answer that lacks some queues do not end anything.
+- A queue that a client still pulls: its broker refuses that, which is an incident (PULL_REFUSED).
 - A topic that is missing from one heartbeat. No member may have subscribed to it for `GONE_AFTER`, and none may have
   the queue. While the group has no members, what the last ones subscribed counts: a broker's offsets then list every
   topic that the group has ever consumed.
@@ -194,9 +195,12 @@ def _take_back(step: GroupStep, mq: MessageQueue, queue: QueueState) -> None:
 
 
 def _is_unlisted(step: GroupStep, mq: MessageQueue) -> bool:
-    """Return whether the queue's broker has left it out of its offsets for long enough."""
+    """Return whether the queue's broker has long left it out of its offsets, and refuses no pulls of it."""
     view, queue = step.state.views.get(mq.broker), step.state.queues.get(mq)
     if view is None or queue is None or view.unreadable_offsets:
+        return False
+    error = queue.hook_view.pull_error if queue.hook_view is not None else None
+    if error is not None and step.now <= error.over_at:
         return False
     return bool(view.stats_asked) and view.stats_asked - queue.stats_at >= GONE_AFTER
 

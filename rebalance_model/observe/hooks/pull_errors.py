@@ -18,8 +18,6 @@ UNREGISTERED = (SUBSCRIPTION_NOT_EXIST, SUBSCRIPTION_NOT_LATEST, GROUP_NOT_EXIST
 """Response codes of a pull whose client, or its subscription, no heartbeat has registered with the broker."""
 _SERVED = (None, 0, 19, 20)
 """Response codes of a pull that was served: later, at once, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY."""
-REPEATED_WITHIN = 30_000
-"""A client whose pull was refused pulls again within this time, or no longer has the queue; milliseconds."""
 
 
 def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMessage) -> None:
@@ -35,7 +33,7 @@ def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMe
                 hook_view.pull_time = max(hook_view.pull_time, event.last_time)
             step.queues_to_judge[mq] = None
         return
-    if error is None or event.first_time - error.last > REPEATED_WITHIN:
+    if error is None or event.first_time > error.over_at:
         error = hook_view.pull_error = PullError(event.code or 0, event.first_time, event.first_time, 0, client_id)
         step.queues_to_judge[mq] = None
     elif error.code != event.code:
@@ -47,7 +45,7 @@ def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMe
 def error_of(step: GroupStep, q: QueueFacts) -> PullError | None:
     """Return the errors with which the queue's pulls are being answered; None: there are none, or no pulls."""
     error = q.calls.pull_error if q.calls is not None else None
-    return error if error is not None and step.now - error.last <= REPEATED_WITHIN else None
+    return error if error is not None and step.now <= error.over_at else None
 
 
 def is_outdated(step: GroupStep, broker: str, error: PullError) -> bool:

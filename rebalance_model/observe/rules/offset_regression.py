@@ -76,7 +76,7 @@ def _of_newest(step: GroupStep, q: QueueFacts) -> Verdict:
     queue, limit = q.queue, step.policy.pull_refused_after
     error = pull_errors.error_of(step, q)
     if error is not None and error.code == pull_errors.OFFSET_MOVED:
-        due = error.since + limit if step.now <= error.since + limit else error.last + pull_errors.REPEATED_WITHIN
+        due = error.since + limit if step.now <= error.since + limit else error.over_at
         step.schedule_check(due + 1)
         if step.now > error.since + limit:
             return Holds("critical", "ILLEGAL_OFFSET", error.client_id)

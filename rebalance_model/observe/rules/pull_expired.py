@@ -38,7 +38,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     process_queue = owners_queue(step, q)
     error = pull_errors.error_of(step, q) if process_queue is not None else None
     if error is not None:
-        step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
+        step.schedule_check(error.over_at + 1)
     if process_queue is None or error is not None:
         return None if error is None and _may_be_taken_again(step, q) else CLEAR
     if process_queue.last_pull_timestamp is None or q.mq.is_retry or step.facts.info is None:

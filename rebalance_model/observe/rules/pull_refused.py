@@ -43,7 +43,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return None if stale_heartbeat.comes_back(step, IncidentKey(CODE, str(q))) else CLEAR
     if pull_errors.is_outdated(step, q.mq.broker, error):
         return None
-    step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
+    step.schedule_check(error.over_at + 1)
     severity: Severity = "warning" if q.mq.is_retry else "critical"
     duration_ms = error.last - max(error.since, q.watched_since)  # a client that has left is refused no longer
     sub_cause, causes = _sub_cause(step, q, error), _causes(step, q, error)

@@ -71,6 +71,10 @@ class ConcurrentPuller(msgspec.Struct, array_like=True):
     pull_time: int
 
 
+_PULLED_AGAIN_WITHIN = 30_000
+"""A client whose pull was refused pulls again within this time, or no longer has the queue; milliseconds."""
+
+
 class PullError(msgspec.Struct, array_like=True):
     """Consecutive pulls of a queue that its broker answered with an error; see `pull_errors`."""
 
@@ -83,6 +87,11 @@ class PullError(msgspec.Struct, array_like=True):
     """The client of the last one; None: unknown, because it is not a member."""
     channel: str = ""
     """The channel of the last one."""
+
+    @property
+    def over_at(self) -> int:
+        """Return until when another one may follow; epoch milliseconds."""
+        return self.last + _PULLED_AGAIN_WITHIN
 
 
 class MovedOffset(msgspec.Struct, array_like=True, frozen=True):
