@@ -182,3 +182,14 @@ def test_a_process_that_returns_is_not_stale_until_it_reaches_every_broker():
     """From the simulation, seed 1663: it is known at the first broker, and its heartbeat for the second one follows."""
     trace = killed().of("broker-a").heart_beat(96, "b", number=1).of("broker-b").heart_beat(96, "b", number=1)
     assert trace.passes(99).incidents("STALE_HEARTBEAT") == []
+
+
+def test_a_broker_that_the_group_has_left_shows_nothing():
+    """Its topic is at another broker by now; a member that came later never was at the former one."""
+    trace = HookTrace()
+    trace.of("broker-b").heart_beat(1, "a")
+    for at in range(1, 332, 30):
+        trace.of("broker-a").heart_beat(at, *(("a", "d") if 180 < at < 240 else ("a",)))
+        trace.of("broker-b").passes(at + 1)
+    opened = [one.subject for one in rows(trace, "STALE_HEARTBEAT") if one.transition == "OPENED"]
+    assert opened == ["a", "d"]

@@ -159,11 +159,13 @@ def _has_closed(step: GroupStep, client_id: str, hook: HookView) -> bool:
 
     A process that ends closes its connections to all brokers, and each drops it at once; but the others ask any one of
     them for the list of members. A broker that has listed the client since its missing heartbeat has not dropped it.
-    If the client has just come back to another broker, its next heartbeat is for this one.
+    If the client has just come back to another broker, its next heartbeat is for this one. A broker to which no member
+    sends heartbeats may have none of the group's topics: it shows nothing.
     """
     interval, last = step.policy.heartbeat_broker_interval, hook.heartbeats[client_id].last
     listed_at = max((asking.last for asking in hook.rebalance_loops.values()), default=0)
-    others = [one for one in step.facts.hooks.values() if one.covered_since + interval <= last and not one.skips_group]
+    hooks = (one for one in step.facts.hooks.values() if one.heartbeats and not one.skips_group)
+    others = [one for one in hooks if one.covered_since + interval <= last]
     return listed_at <= last + interval and any(
         step.now - other.heartbeats[client_id].last <= ROUND_WITHIN
         if client_id in other.heartbeats
