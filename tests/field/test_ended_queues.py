@@ -180,7 +180,7 @@ def test_incidents_of_a_deleted_topic_are_resolved_with_that_reason(name):
     assert set(resolutions(conclusions).values()) <= {WHY["TOPIC_DELETED"]}
     assert len(resolutions(conclusions)) == (4 if name == "01-queues-removed" else 0)
     assert stranded(conclusions) == []
-    assert open_codes(conclusions) == []
+    assert open_codes(conclusions) == ["TOPIC_NOT_FOUND"]  # its members go on subscribing it
     assert conclusions.queues()["Orders@broker-a:0"].status_reason == WHY["TOPIC_DELETED"]
 
 

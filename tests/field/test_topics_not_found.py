@@ -127,18 +127,45 @@ def test_members_that_also_differ_explain_it():
     assert msgspec.json.decode(one.evidence)["subscribers"] == "10.0.0.1@c1"
 
 
-@pytest.mark.parametrize("case", ["01-queues-removed", "01b-queues-removed-lag"])
-def test_a_topic_that_was_deleted_here_ends_and_is_no_wrong_name(case):
-    """Its queues say that it no longer exists (`test_ended_queues.py`)."""
+def deleted(end: float = 900) -> tuple[Change, Change]:
+    """Let "Orders" be deleted at 200 s, and created again at `end`."""
 
-    def deleted(event: AnyEvent, at: float) -> AnyEvent:
-        if not isinstance(event, ConsumeStats) or at < 200:
+    def left_out(event: AnyEvent, at: float) -> AnyEvent:
+        if not isinstance(event, ConsumeStats) or not 200 <= at < end:
             return event
         return changed(event, queues=tuple(row for row in event.queues or () if row.mq.is_retry))
 
-    found = concluded_with(answered(17, 200, topic="Orders"), deleted, case=case)
-    assert not_found(found) == []
-    assert found.queues()["Orders@broker-a:0"].status_reason == "the topic no longer exists"
+    return answered(17, 200, end, topic="Orders"), left_out
+
+
+@pytest.mark.parametrize("case", ["01-queues-removed", "01b-queues-removed-lag"])
+def test_a_topic_that_was_deleted_while_members_subscribe_it_is_told(case):
+    """Polls see no refused pull: the members look as they did, and receive nothing."""
+    conclusions = concluded_with(*deleted(), case=case)
+    [opened] = conclusions.transitions(CODE)
+    assert (opened.transition, opened.sub_cause, opened.severity) == ("OPENED", "DELETED", "warning")
+    assert opened.parent is None
+    assert msgspec.json.decode(opened.evidence)["topics"] == "Orders"
+    assert (opened.opened_at - conclusions.start) / 1000 == pytest.approx(425, abs=15)  # 60 s until it counts, then 160
+    assert conclusions.group().health == "WARN"
+    assert conclusions.queues()["Orders@broker-a:0"].status_reason == "the topic no longer exists"
+
+
+def moved(event: AnyEvent, at: float) -> AnyEvent:
+    """Let the members subscribe another topic instead from 500 s on."""
+    if at < 500 or not isinstance(event, ConsumerRunningInfo | ConsumerConnection):
+        return event
+    renamed = (changed(s, topic="Sales") if s.topic == "Orders" else s for s in event.subscriptions)
+    return changed(event, subscriptions=tuple(renamed))
+
+
+@pytest.mark.parametrize("ends", [(*deleted(500),), (*deleted(), moved)], ids=["created", "left"])
+def test_a_deleted_topic_that_is_created_or_left_is_resolved(ends):
+    assert not_found(concluded_with(*ends, case="01-queues-removed")) == ["OPENED", "RESOLVED"]
+
+
+def test_a_topic_that_is_deleted_and_soon_created_again_is_quiet():
+    assert not_found(concluded_with(*deleted(380), case="01-queues-removed")) == []
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])

@@ -72,7 +72,7 @@ def note_route(step: GroupStep, topic: str) -> None:
         _end(step, gone, "TOPIC_DELETED")
         if len(gone) == len(route.queues) + len(route.lost):
             _forget_route(step, topic)
-            step.state.without_route[topic] = 0
+            _note_deleted(step, topic, route.missing_since)
     elif route.lost and not route.missing_since and route.asked - route.changed_at >= GONE_AFTER:
         gone = [mq for mq in route.lost if _is_unlisted(step, mq)]
         route.lost = tuple(mq for mq in route.lost if mq not in gone)
@@ -90,6 +90,7 @@ def note_subscriptions(step: GroupStep) -> None:
         _return(step, topics - set(state.subscribed))
         state.subscribed = tuple(sorted(topics))
         state.without_route = {topic: since for topic, since in state.without_route.items() if topic in topics}
+        state.deleted = tuple(topic for topic in state.deleted if topic in topics)
     if state.left or (state.subscribed and not state.members):
         _end_left(step)
 
@@ -136,6 +137,15 @@ def _sent_since(queue: QueueState, ended: Ended) -> int:
     if queue.broker_offset is None or ended.newest_offset is None:
         return 0
     return max(0, queue.broker_offset - ended.newest_offset)
+
+
+def _note_deleted(step: GroupStep, topic: str, since: int) -> None:
+    """Record that members still subscribe a topic that was deleted."""
+    state = step.state
+    if topic in state.subscribed:
+        state.without_route[topic] = since
+        state.deleted = (*state.deleted, topic)
+        step.changed("ROUTES")
 
 
 def _subscribed(step: GroupStep) -> set[str]:

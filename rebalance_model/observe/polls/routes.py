@@ -23,6 +23,7 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
         _note_missing(step, event, route)
         return
     if state.without_route.pop(event.topic, None):
+        state.deleted = tuple(topic for topic in state.deleted if topic != event.topic)
         step.changed("ROUTES")
     if route is not None and event.queues == route.queues:  # in the collector's order: already sorted
         route.asked, route.missing_since = event.asked, 0

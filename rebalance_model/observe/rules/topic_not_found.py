@@ -1,10 +1,10 @@
 """TOPIC_NOT_FOUND: members subscribe a topic that this cluster does not have.
 
-The name servers answer TOPIC_NOT_EXIST (17), and have never had a route of the topic: its name is wrong, or the members
-use the name servers of another cluster than they should. They start, ask for the route every 30 s
-(MQClientInstance.updateTopicRouteInfoFromNameServer), and receive nothing. A topic that had a route here and was
-deleted is reported for its queues instead (`group.ended_queues`). Where members that have left another topic stranded
-its messages at that time, or other members do not subscribe the topic, that incident explains this one.
+The name servers answer TOPIC_NOT_EXIST (17): the topic's name is wrong, the members use the name servers of another
+cluster than they should, or the topic was deleted (`group.ended_queues`). Members that start ask for the route every
+30 s (MQClientInstance.updateTopicRouteInfoFromNameServer); those that had one keep it, and pull from the brokers, which
+refuse. Both receive nothing. Where members that have left another topic stranded its messages at that time, or other
+members do not subscribe the topic, that incident explains this one.
 """
 
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
@@ -19,13 +19,16 @@ RELEASED_WITHIN = 60_000
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Check whether a subscribed topic has no route."""
-    missing = _missing(step) if step.state.members else {}
-    return Holds("warning", explained_by=_causes(step, missing)) if missing else CLEAR
+    missing = step.state.without_route if step.state.members else {}
+    if not missing:
+        return CLEAR
+    sub_cause = "DELETED" if len(step.state.deleted) == len(missing) else ""
+    return Holds("warning", sub_cause, explained_by=_causes(step, missing))
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return the topics, and the members that report to subscribe one of them."""
-    missing = _missing(step)
+    missing = step.state.without_route
     return {
         "topics": ", ".join(sorted(missing)[:NAMED_MAX]),
         "topics_count": len(missing),
@@ -33,11 +36,6 @@ def evidence(step: GroupStep, _: str) -> Evidence:
         "subscribers": ", ".join(_subscribers(step, missing)[:NAMED_MAX]) or None,
         "members": len(step.state.members),
     }
-
-
-def _missing(step: GroupStep) -> dict[str, int]:
-    """Return the subscribed topics that never had a route here, and since when the name servers have answered so."""
-    return {topic: since for topic, since in step.state.without_route.items() if since}
 
 
 def _subscribers(step: GroupStep, missing: dict[str, int]) -> list[str]:
@@ -70,6 +68,7 @@ RULE = GroupRule(
         "subscribers": "text",
         "members": "count",
     },
+    sub_causes=("", "DELETED"),
     needs=("POLLS",),
     open_after=lambda policy: policy.subscription_differs_after,
     advice={
@@ -80,6 +79,15 @@ RULE = GroupRule(
                 "with the collector's: they may be of another cluster."
             ),
             inspect=("MEMBERS", "BROKERS"),
-        )
+        ),
+        "DELETED": Advice(
+            short="it was deleted",
+            what="Members still subscribe a topic that was deleted: they receive nothing of it.",
+            first_step=(
+                "Create the topic again (mqadmin updateTopic) if it was deleted by mistake; otherwise release the "
+                "members without it."
+            ),
+            inspect=("MEMBERS", "BROKERS"),
+        ),
     },
 )

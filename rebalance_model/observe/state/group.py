@@ -241,7 +241,7 @@ class GroupState(msgspec.Struct):
     members."""
     without_route: dict[str, int] = {}
     """The subscribed topics without a route, and since when the name server has answered so (code 17), by the time of
-    the request; 0: the topic had a route here, and was deleted."""
+    the request."""
     route_splits: tuple[RouteSplit, ...] = ()
     """The topics of which members have different routes, as far as was last known."""
     poppers: tuple[str, ...] = ()
@@ -260,6 +260,8 @@ class GroupState(msgspec.Struct):
     """The messages that come back by its retry topic; None: no commit of it was seen."""
     opened: dict[IncidentKey, int] = {}
     """When incidents that may come back had been opened, in the order of their ends."""
+    deleted: tuple[str, ...] = ()
+    """The topics of `without_route` that had a route, and were deleted while members subscribed them."""
 
     @property
     def is_polled(self) -> bool:
