@@ -31,6 +31,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     ConsumeTimeSpan,
     Event,
+    GetConsumerListByGroup,
     GroupEvent,
     HookEvent,
     LockBatchMq,
@@ -53,6 +54,7 @@ from rebalance_model.observe.polls.connections import fold_connections, fold_pro
 from rebalance_model.observe.polls.offsets import fold_stats, fold_topic_stats
 from rebalance_model.observe.polls.rounds import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
+from rebalance_model.observe.quiet import is_quiet
 from rebalance_model.observe.rules import broker_name_shared
 from rebalance_model.observe.rules.broker_unreachable import GONE
 from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
@@ -70,8 +72,10 @@ from rebalance_model.observe.state import (
 )
 from rebalance_model.observe.step import GroupStep, Moment
 
-_OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.OF_POPS
-"""The most frequent calls; they change queues alone, unless an incident or the group's order changes by them."""
+_SAY_THEMSELVES = hook.OF_POPS | {
+    PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq, GetConsumerListByGroup,
+}  # fmt: skip
+"""The most frequent calls: most show nothing new of the group, and what folds them says so if one does."""
 _ANSWERS: Mapping[type[PollEvent], Callable[[GroupStep, Never], None]] = {
     ConsumerRunningInfo: fold_running_info,
     ConsumeStats: fold_stats,
@@ -124,7 +128,7 @@ class GroupObserver:
             if not broker_name_shared.is_foreign(moment.cluster.brokers.get(event.broker), moment.now):
                 _ANSWERS[type(event)](step, cast("Never", event))  # each takes its own kind
         else:
-            if news != "NEXT" or type(event) not in _OF_QUEUES:
+            if news != "NEXT" or type(event) not in _SAY_THEMSELVES:
                 step.changed("REPORT")
             if news == "RESTART" and state.silent.pop(source_of(event), None) is not None:
                 _judge_source(step, source_of(event))  # it is back, before its first tick
@@ -368,6 +372,8 @@ def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]
 
 
 def _concluded(step: GroupStep) -> list[AnyEffect]:
+    if is_quiet(step):
+        return step.effects
     judged = judge(step)
     if step.state.incidents:
         _await_next_report(step)

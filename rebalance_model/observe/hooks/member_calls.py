@@ -159,11 +159,16 @@ def fold_list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsu
     if event.code not in (SUCCESS, SYSTEM_ERROR):  # SYSTEM_ERROR: the group has no members
         return
     ids = view.info.client_ids()
-    if event.code == SUCCESS and ids and event.time >= hook.complete_at and sorted(event.consumer_ids) == sorted(ids):
+    is_usual = (
+        event.code == SUCCESS and ids and event.time >= hook.complete_at and sorted(event.consumer_ids) == sorted(ids)
+    )
+    if not is_usual or hook.skips_group or not _is_row_lasting(step):
+        step.changed("REPORT")
+    if is_usual:
         hook.skips_group = False
         heartbeats.note_listed(hook, ids, event.time)
         causes.note_list_request(step, hook, client_of_channel(view, hook, event.channel), event.time)
-        return  # the usual case
+        return
     before = Before(step.state, event.broker)
     if event.code == SYSTEM_ERROR:
         heartbeats.note_empty_list(hook, view, event.channel, event.asked or event.time)
@@ -176,3 +181,9 @@ def fold_list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsu
     first_sight = event.time < hook.complete_at
     hook.complete_at = min(hook.complete_at, event.time)
     follow(step, before, first_sight=first_sight)
+
+
+def _is_row_lasting(step: GroupStep) -> bool:
+    """Return whether the group's row does not change by time alone: its members answer, and nothing is said of it."""
+    row = step.state.last_row
+    return row is not None and row.health == "OK" and not row.health_reason and step.facts.shows_owners

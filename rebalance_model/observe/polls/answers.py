@@ -151,9 +151,11 @@ def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientVi
     client.asked = client.asked_at_answer = event.asked
     client.answered, client.unanswered_since, client.discovered = event.time, 0, False
     _take_properties(client, event)
+    queues, client_id, orderly, ahead = state.queues, event.client_id, bool(client.orderly), client.ahead
     for info, (mq, known) in zip(listed, client.queues.items(), strict=True):
         _take_stamps_of(known, info, event, lacks)
-        _note_seen(state.queues[mq], event.client_id, client, known)
+        last = known.newest(orderly=orderly)  # as `_note_seen`, with what is the same for all queues in hand
+        queues[mq].owner_seen = client_id, min(last - ahead, event.time) if last is not None else event.asked
 
 
 def _note_seen(queue: QueueState, client_id: str, client: ClientView, process_queue: ProcessQueueView) -> None:

@@ -50,38 +50,40 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
     interval, at = _interval(state, event, "", policy)
     rows: list[QueueProgress] = []
     for broker, queues in _by_broker(event.queues).items():
-        commits = _commits(state, broker, queues)
-        pulls: list[int | None] = []
-        lags: list[int | None] = []
-        in_flight: list[int | None] = []
-        ready: list[int | None] = []
-        waits: list[int | None] = []
-        for info, commit in zip(queues, commits, strict=True):
-            newest, pull = info.broker_offset, info.pull_offset if info.pull_offset >= 0 else None
-            pulls.append(pull)
-            lag = newest - commit if commit is not None and newest >= commit else _lag(state, info, commit)
-            lags.append(lag)
-            in_flight.append(
-                (pull - commit if pull > commit else 0) if pull is not None and commit is not None else None
-            )
-            has_pulled = pull is not None and newest >= pull and (commit is not None or pull > 0)
-            ready.append(newest - (pull or 0) if has_pulled else None)
-            waits.append(lag and _waiting_at_most(info, at))  # 0 and None stay
-        row = msgspec.structs.replace(
-            _empty(event, broker, at, interval),
-            topic=tuple([info.mq.topic for info in queues]),
-            queue_id=tuple([info.mq.queue_id for info in queues]),
-            broker_offset=tuple([info.broker_offset for info in queues]),
-            commit_offset=tuple(commits),
-            pull_offset=tuple(pulls),
-            lag=tuple(lags),
-            in_flight=tuple(in_flight),
-            ready=tuple(ready),
-            waiting_ms=tuple(waits),
-            waiting_is_at_most=tuple(map(bool, lags)),
-        )
+        row = msgspec.structs.replace(_empty(event, broker, at, interval), **_offsets(state, broker, queues, at))
         rows.append(_with_popped(state, row, queues) if may_be_popped(state) else row)
     return rows
+
+
+_OF_OFFSETS = (
+    "topic", "queue_id", "broker_offset", "commit_offset", "pull_offset",
+    "lag", "in_flight", "ready", "waiting_ms", "waiting_is_at_most",
+)  # fmt: skip
+
+
+def _offsets(state: ProgressState, broker: str, queues: Iterable[OffsetInfo], at: int) -> dict[str, tuple[object, ...]]:
+    """Return the columns of a broker's offsets, and of what follows from them, in one pass over the queues.
+
+    A commit is None where the broker answers 0 and nothing shows that this was committed: a commit before, or a message
+    0 that waits at a client.
+    """
+    of_broker, of_topic, topic, rows = state.committed.setdefault(broker, {}), set[int](), "", []
+    for info in queues:
+        mq, newest, pull, offset = info.mq, info.broker_offset, info.pull_offset, info.consumer_offset
+        if mq.topic != topic:
+            topic = mq.topic
+            of_topic = of_broker.setdefault(topic, set())
+        if offset > 0:
+            of_topic.add(mq.queue_id)
+        is_known = offset > 0 or (offset == 0 and (mq.queue_id in of_topic or _first_offset(state, mq) == 0))
+        commit = offset if is_known else None
+        lag = newest - commit if commit is not None and newest >= commit else _lag(state, info, commit)
+        in_flight = (pull - commit if pull > commit else 0) if pull >= 0 and commit is not None else None
+        ready = newest - pull if 0 <= pull <= newest and (pull or commit is not None) else None
+        waits = lag and (max(0, at - info.last_time) if info.last_time > 0 else None)  # 0 and None stay
+        shown = pull if pull >= 0 else None
+        rows.append((topic, mq.queue_id, newest, commit, shown, lag, in_flight, ready, waits, bool(lag)))
+    return dict(zip(_OF_OFFSETS, zip(*rows, strict=True), strict=True))
 
 
 def _with_popped(state: ProgressState, row: QueueProgress, queues: list[OffsetInfo]) -> QueueProgress:
@@ -153,25 +155,25 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     client = state.clients.setdefault(event.client_id, ClientProgress())
     former_queues, client.queues = client.queues, {}
     repeats, committed = at - client.repeated_at >= REPEATED_AFTER, state.committed
-    newest = newest_stamp(event.queues, event.pop_queues)
+    behind_ms = at - newest_stamp(event.queues, event.pop_queues)
     changed: dict[str, list[tuple[str, int, int | None, int | None, int | None, int | None]]] = {}
     for info in event.queues:
         if info.dropped:
             continue
         mq = info.mq
-        if state.first_offsets or mq.queue_id not in committed.get(mq.broker, {}).get(mq.topic, ()):
+        broker, topic, queue_id = place = mq.broker, mq.topic, mq.queue_id
+        if state.first_offsets or queue_id not in committed.get(broker, {}).get(topic, ()):
             _note_first(state, info)
-        place = (mq.broker, mq.topic, mq.queue_id)
-        before = former_queues.get(place)
-        queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
-        if repeats or before is None or before.differs(info):
+        known = former_queues.get(place)
+        queue = client.queues[place] = known or ClientQueue()
+        if queue.take(info, behind_ms, ordered=event.orderly) or repeats or known is None:
             stamps = queue.lock_at or None, queue.pull_at or None, queue.consume_at or None
-            changed.setdefault(mq.broker, []).append((mq.topic, mq.queue_id, queue.cached_count, *stamps))
+            changed.setdefault(broker, []).append((topic, queue_id, queue.cached_count, *stamps))
     if repeats:
         client.repeated_at = at
     if event.pop_queues or client.popped:
         client.popped = tuple(sorted({one.topic for one in event.pop_queues if not one.dropped}))
-    popped = _popped(event, at, interval, at - newest) if event.pop_queues else []
+    popped = _popped(event, at, interval, behind_ms) if event.pop_queues else []
     return popped + [
         msgspec.structs.replace(
             _empty(event, broker, at, max(interval, REPEATED_AFTER)),
@@ -275,27 +277,6 @@ def _by_broker(infos: Iterable[_T]) -> dict[str, list[_T]]:
     return by_broker
 
 
-def _commits(state: ProgressState, broker: str, queues: list[OffsetInfo]) -> list[int | None]:
-    """Return the commits that a broker answers; None where it answers 0 and nothing shows that this was committed.
-
-    A message 0 that waits at a client shows it.
-    """
-    commits: list[int | None] = []
-    committed = state.committed.setdefault(broker, {})
-    for info in queues:
-        mq, offset = info.mq, info.consumer_offset
-        queue_ids = committed.get(mq.topic)
-        if queue_ids is None:
-            queue_ids = committed[mq.topic] = set()
-        if offset > 0:
-            queue_ids.add(mq.queue_id)
-            commits.append(offset)
-        else:
-            is_known = mq.queue_id in queue_ids or _first_offset(state, mq) == 0
-            commits.append(offset if offset >= 0 and is_known else None)
-    return commits
-
-
 def _first_offset(state: ProgressState, mq: MessageQueue) -> int | None:
     """Return the first message that waits at a client, if the queue has no commit."""
     return state.first_offsets.get(mq.broker, {}).get(mq.topic, {}).get(mq.queue_id)
@@ -314,42 +295,3 @@ def _lag(state: ProgressState, info: OffsetInfo, commit: int | None) -> int | No
     """Return how many messages wait; 0 where nothing was ever sent."""
     position = commit if commit is not None else _first_offset(state, info.mq)
     return 0 if position is None and info.broker_offset == 0 else behind_by(info.broker_offset, position)
-
-
-def _waiting_at_most(info: OffsetInfo, at: int) -> int | None:
-    """Return how long the next message has waited at most (ms): it is younger than the last consumed one."""
-    return max(0, at - info.last_time) if info.last_time > 0 else None
-
-
-def _client_queue(
-    info: ProcessQueueInfo, before: ClientQueue | None, client_behind_ms: int, *, ordered: bool | None
-) -> ClientQueue:
-    """Return what a client reports of a queue, with its stamps converted to the collector's time.
-
-    Args:
-        info: the process queue in the answer.
-        before: the values of the answer before.
-        client_behind_ms: how far its stamps are at most behind the collector's time.
-        ordered: whether it locks its queues.
-    """
-    locked, pulled, consumed = info.lock_time, info.pull_time, info.consume_time
-    lock_at = locked + client_behind_ms if ordered and info.locked and locked is not None else 0
-    pull_at = pulled + client_behind_ms if pulled else 0
-    consume_at = consumed + client_behind_ms if consumed else 0
-    if before is not None:
-        if locked == before.lock_at_client and 0 < before.lock_at < lock_at:
-            lock_at = before.lock_at
-        if pulled == before.pull_at_client and 0 < before.pull_at < pull_at:
-            pull_at = before.pull_at
-        if consumed == before.consume_at_client and 0 < before.consume_at < consume_at:
-            consume_at = before.consume_at
-    return ClientQueue(
-        info.cached_count,
-        info.commit_offset,
-        locked,
-        pulled,
-        consumed,
-        lock_at if lock_at > 0 else 0,  # one may be centuries after another
-        pull_at if pull_at > 0 else 0,
-        consume_at if consume_at > 0 else 0,
-    )

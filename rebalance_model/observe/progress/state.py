@@ -41,24 +41,49 @@ class ClientQueue(msgspec.Struct, array_like=True):
     None: it did not report the value, or one that can't be read.
     """
 
-    cached_count: int | None
-    commit_offset: int | None
-    lock_at_client: int | None
-    pull_at_client: int | None
-    consume_at_client: int | None
-    lock_at: int
-    pull_at: int
-    consume_at: int
+    cached_count: int | None = None
+    commit_offset: int | None = -1
+    lock_at_client: int | None = None
+    pull_at_client: int | None = None
+    consume_at_client: int | None = None
+    lock_at: int = 0
+    pull_at: int = 0
+    consume_at: int = 0
 
-    def differs(self, info: ProcessQueueInfo) -> bool:
-        """Return whether the client itself reports another value."""
-        return (
-            self.pull_at_client != info.pull_time
-            or self.commit_offset != info.commit_offset
-            or self.cached_count != info.cached_count
-            or self.consume_at_client != info.consume_time
-            or self.lock_at_client != info.lock_time
-        )
+    def take(self, info: ProcessQueueInfo, behind_ms: int, *, ordered: bool | None) -> bool:
+        """Take what a client reports of the queue now, with its stamps converted to the collector's time.
+
+        Args:
+            info: the process queue in the answer.
+            behind_ms: how far its stamps are at most behind the collector's time; one may be centuries after another.
+            ordered: whether it locks its queues.
+
+        Returns:
+            Whether the client itself reports another value than before.
+        """
+        locked, pulled, consumed = info.lock_time, info.pull_time, info.consume_time
+        cached, commit = info.cached_count, info.commit_offset
+        differs = cached != self.cached_count or commit != self.commit_offset
+        lock_at = locked + behind_ms if ordered and info.locked and locked is not None else 0
+        pull_at = pulled + behind_ms if pulled else 0
+        consume_at = consumed + behind_ms if consumed else 0
+        if locked != self.lock_at_client:
+            self.lock_at_client, differs = locked, True
+        elif 0 < self.lock_at < lock_at:
+            lock_at = self.lock_at
+        if pulled != self.pull_at_client:
+            self.pull_at_client, differs = pulled, True
+        elif 0 < self.pull_at < pull_at:
+            pull_at = self.pull_at
+        if consumed != self.consume_at_client:
+            self.consume_at_client, differs = consumed, True
+        elif 0 < self.consume_at < consume_at:
+            consume_at = self.consume_at
+        self.cached_count, self.commit_offset = cached, commit
+        self.lock_at = lock_at if lock_at > 0 else 0
+        self.pull_at = pull_at if pull_at > 0 else 0
+        self.consume_at = consume_at if consume_at > 0 else 0
+        return differs
 
 
 class ClientProgress(msgspec.Struct, array_like=True):

@@ -168,8 +168,13 @@ class ClientView(msgspec.Struct, array_like=True):
         Its clock is trusted unless its answers contradict that. Then the newest stamp is taken to coincide with the
         arrival of the answer that shows the smallest difference.
         """
+        return min(stamp - self.ahead, self.answered)
+
+    @property
+    def ahead(self) -> int:
+        """Return how far its clock is ahead of the collector's, milliseconds; see `time_of`."""
         low, high = self.skew or (self.client_now - self.answered, -1)
-        return min(stamp if low <= 0 <= high else stamp - low, self.answered)
+        return 0 if low <= 0 <= high else low
 
     @property
     def silent(self) -> bool:

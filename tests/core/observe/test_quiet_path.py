@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from rebalance_model.observe import snapshots
+from rebalance_model.observe import group_observer, snapshots
 from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.engine.salvage import Saved
 from rebalance_model.observe.engine.shard import Shard
@@ -28,6 +28,7 @@ QUIET = (
     (answers, "_repeats", False),
     (connections, "_is_as_called", False),
     (member_calls, "_repeats", False),
+    (group_observer, "is_quiet", False),
     (judgement, "_is_quiet", False),
     (snapshots, "_is_as_before", False),
     (Ordering, "push_usual", False),
