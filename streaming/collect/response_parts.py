@@ -1,9 +1,9 @@
 """Read the parts of answers (org.apache.rocketmq.remoting.protocol) as fields of events, typed and checked.
 
-`cluster_responses`, `group_responses` and `client_responses` read whole answers. These are the places where bytes from
-outside become values: nothing else looks at an answer. What can't be read of an answer is left out, or unknown, and
-named in its event (`fields`); an answer without its main part is refused. Lists in hash order are sorted, so that equal
-answers give equal bytes.
+`cluster_responses` and `client_responses` read whole answers. These are the places where bytes from outside become
+values: nothing else looks at an answer. What can't be read of an answer is left out, or unknown, and named in its event
+(`fields`); an answer without its main part is refused. Lists in hash order are sorted, so that equal answers give equal
+bytes.
 """
 
 from collections.abc import Iterable

@@ -6,7 +6,7 @@ Every column is qualified by its table's alias, because `group`, `offset` and `t
 A view of the current state is the function of an instant, called with the end of time. These functions first find each
 subject's last ``time`` and then read only that row: of ten million rows most columns are never read.
 
-`described` says what each of them holds, for people and programs that write their own SQL.
+`relations` says what a row of each of them is, for people and programs that write their own SQL.
 """
 
 import itertools

@@ -8,7 +8,7 @@ Events of a late source, which the job had to omit, are only in the archive; a r
    does the rest itself.
 3. `take_over` brings the archive to the position at which the operator stopped, folds those last rows, and decides the
    swap (`checkpoints.swap`). The operator's checkpoint stays: its next batch is the same as without a rebuild, but each
-   shard starts from the state that was made here (`seed`).
+   shard starts from the state that was made here (`Seed`).
 
 A crash before the decision changes nothing; after it, the next start completes the swap. The former rows are kept until
 the next rebuild (links to files), and `undo` restores them in the same manner; the job then reads the log again from

@@ -2,5 +2,5 @@
 
 `run` joins the parts. `dispatcher` decides which channels are notified of a transition, and packs what goes in one
 message; `state` is the folded rows of `alert_deliveries` and `alert_controls`. Both are pure and receive the time as an
-argument. `follow` and `ledger` read and write the tables, `deliver` and `channels` send the messages.
+argument. `follow` reads and writes the tables, `deliver` and `channels` send the messages.
 """
