@@ -114,15 +114,13 @@ class Timeline:
 
     def fold(self, event: AnyEvent) -> list[AnyEffect]:
         """Advance time to the event, apply it, and return the resulting rows."""
-        time, state = event.time, self.state
-        effects = self.advance(time) if self._may_be_due(time) else []
-        state.now = max(state.now, time)
-        source, moment = source_of(event), self.moment(event.cluster, event)
+        effects = self.advance(event.time) if self._may_be_due(event.time) else []
+        self.state.now = max(self.state.now, event.time)
+        source = source_of(event)
+        moment = self.moment(event.cluster, event)
         if isinstance(event, GroupEvent):
-            rows = self._fold(event, source, moment)
-        else:
-            rows = self._fold_broadcast(event, source, moment)
-        return effects + rows if effects else rows
+            return effects + self._fold(event, source, moment)
+        return effects + self._fold_broadcast(event, source, moment)
 
     def skip(self, event: AnyEvent) -> list[AnyEffect]:
         """Skip an event that comes too late: note its presence, and that its content was lost.
