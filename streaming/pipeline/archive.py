@@ -35,10 +35,12 @@ _LOG = structlog.get_logger(__name__)
 
 _ARCHIVED = from_arrow_schema(pa.schema([("accepted", ACCEPTED), ("rejected", REJECTED)]))
 """The schema of a row of the log: one of the two parts is set and the other is null."""
+_SIDES = ("accepted", "rejected")
 _CHECKED = (
     "accepted IS NOT NULL AS accepted",
     "rejected IS NOT NULL AS rejected",
     "coalesce(accepted.ingest_time, rejected.ingest_time) AS ingest_time",
+    "coalesce(octet_length(accepted.value), octet_length(rejected.value), 0) AS size",
     *(f"accepted.{name}" for name in quality.COLUMNS if name != "ingest_time"),
 )
 """The columns that are needed to count a batch's rows and to check them."""
@@ -79,7 +81,8 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
         # One job computes the batch and fetches the rows for the gate: each job costs 0.5 s on a busy machine.
         with sink.times.part(batch_id, "read and decode"):
             looked_at = in_epoch_ms(both.selectExpr(*_CHECKED).toArrow())
-        counts = {side: pc.sum(looked_at[side]).as_py() or 0 for side in ("accepted", "rejected")}
+        counts = {side: pc.sum(looked_at[side]).as_py() or 0 for side in _SIDES}
+        sizes = {side: pc.sum(looked_at.filter(looked_at[side])["size"]).as_py() or 0 for side in _SIDES}
         if sum(counts.values()) != read.get["rows"]:
             text = f"batch {batch_id}: {counts['accepted']} accepted + {counts['rejected']} rejected are not"
             raise ArchiveError(f"{text} {read.get['rows']} read")
@@ -87,7 +90,7 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
             if counts[side]:
                 kept = both.where(F.col(side).isNotNull()).select(f"{side}.*")
                 with sink.times.part(batch_id, f"append to {table}", rows=counts[side]):
-                    sink.append(kept, table, batch_id=batch_id, count=counts[side])
+                    sink.append(kept, table, batch_id=batch_id, count=counts[side], size=sizes[side])
     if looked_at:
         with sink.times.part(batch_id, "check the batch"):
             accepted = looked_at.filter(looked_at["accepted"]).select(quality.COLUMNS).to_pandas()

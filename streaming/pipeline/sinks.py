@@ -3,12 +3,12 @@
 Spark runs `foreachBatch` again for a batch that did not finish. So each append carries Delta's ``txnAppId`` (query,
 table and checkpoint generation) and ``txnVersion`` (the batch), and one that the table has is skipped.
 
-There are two ways to append. The archive has as many rows as the log: they stay in Spark, which writes them in its
-tasks; this takes 0.6 s per table, however few rows there are, and several times that on a busy machine. The operator's
-effects, in six tables, and the archive's quality results are few: the driver fetches them from Spark once, as Arrow,
-and delta-rs appends them in 0.02 s per table. Both write the same protocol, and only one of them writes each table; but
-`telemetry_rejected` also gets what the operator could not use, by appends that conflict with none.
-In an object store that is always delta-rs (`streaming.tables.delta`); the driver then fetches the archive's rows, too.
+There are two ways to append. Few rows are fetched by the driver once, as Arrow, and appended by delta-rs in 0.02 s per
+table. Many rows, as the archive has after an outage, stay in Spark, which writes them in its tasks; this takes 0.6 s
+per table, however few they are, and several times that on a busy machine. Both write the same protocol, and each knows
+the other's appends by the batch. The operator's effects, in six tables, and the archive's quality results are always
+few; `telemetry_rejected` also gets what the operator could not use, by appends that conflict with none. In an object
+store it is always delta-rs (`streaming.tables.delta`).
 
 A table is opened for each append. One that stays open costs more with each commit: after 300, an append took 0.18 s of
 processor time instead of 0.035 s (delta-rs 1.6.6).
@@ -51,6 +51,8 @@ ANSWER_KEY = ("cluster", "group", "broker", "client_id", "source", "kind", "time
 """The columns that identify a row of `queue_progress`: the same event, read again, has the same."""
 ROWS_PER_FILE = 250_000
 """Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
+FETCHED_BYTES_MAX = 32_000_000
+"""The driver fetches rows with so many bytes: those of half a minute at 1,000 events a second."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,13 @@ class TableSink:
     """The last commit to each table that was appended to since `note_commits`; none in an object store."""
     times: BatchTimes = field(default_factory=BatchTimes)
 
-    def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int) -> None:
-        """Append a batch's rows of one table with Spark, or to an object store; unless the table has them.
+    def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int, size: int) -> None:
+        """Append a batch's rows of one table, unless the table has them; by Spark if the driver can't take so many.
 
         The rows are from a batch that is `persisted` and counted: otherwise fewer partitions would run its computation
-        in fewer tasks.
+        in fewer tasks. ``size`` is that of their values, bytes.
         """
-        if isinstance(self.tables, ObjectPlace):
+        if isinstance(self.tables, ObjectPlace) or size <= FETCHED_BYTES_MAX:
             self.append_arrow(rows.toArrow().cast(arrow_schema(table)), table, batch_id=batch_id)
             return
         folder = self.tables / table

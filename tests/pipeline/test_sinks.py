@@ -60,13 +60,18 @@ def test_of_two_runs_that_append_a_batch_at_once_one_fails(sink, monkeypatch):
     assert len(rows_in(sink, "assignment_history")) == 1
 
 
-def test_spark_s_append_too_is_written_once(spark, sink):
+@pytest.mark.parametrize("sizes", [(sinks.FETCHED_BYTES_MAX + 1, 1), (1, sinks.FETCHED_BYTES_MAX + 1), (2**40, 2**40)])
+def test_a_batch_is_written_once_by_spark_or_by_the_driver(spark, sink, sizes):
+    """A batch that is repeated after a crash may be appended in the other way."""
     archive = TableSink(sink.tables, "archive", sink.generation)
     row = (0, 5, None, b"\xff", "invalid_utf8", "byte 0", "topic t", dt.datetime.now(dt.UTC))
     rows = spark.createDataFrame([row], from_arrow_schema(arrow_schema("telemetry_rejected")))
-    archive.append(rows, "telemetry_rejected", batch_id=3, count=1)
-    archive.append(rows, "telemetry_rejected", batch_id=3, count=1)
+    for size in sizes:
+        archive.append(rows, "telemetry_rejected", batch_id=3, count=1, size=size)
     assert len(rows_in(sink, "telemetry_rejected")) == 1
+    for batch_id, size in enumerate(sizes, start=4):
+        archive.append(rows, "telemetry_rejected", batch_id=batch_id, count=1, size=size)
+    assert len(rows_in(sink, "telemetry_rejected")) == 3
 
 
 def test_what_was_written_before_a_crash_is_kept_and_the_rest_follows(spark, sink, monkeypatch):

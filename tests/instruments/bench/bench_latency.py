@@ -1,5 +1,7 @@
 """The delay from an event to a row that readers see, and to an alert: ``python -m tests.instruments.bench latency``.
 
+Beside it the processor time of the job: how many cores it uses at this rate.
+
 It uses a real Kafka and the real job with its archive query and all rules; the events of a large cluster are sent one
 by one at their own times. Every row of a derived table names the event that caused it (``cause``), so its delay is the
 time at which its Delta commit appeared minus the time at which that event was sent. The delay has two parts: until the
@@ -35,10 +37,13 @@ from streaming.log.rows import publish
 from tests.instruments.figures import keep
 from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command, Kafka
+from tests.support.processes import descendants, processor_seconds
 from tests.support.telemetry import START, live_telemetry
 
 PARTITIONS = 8
 SETTLE_SECONDS = 15
+SAMPLED_EVERY = 5
+"""The interval of looks at the processor time of the job; seconds."""
 ALERTS = """
 group_wait = "0s"
 limit = {{messages = 1000000, span = "1m", alerts = 1000000}}
@@ -89,7 +94,15 @@ def main(
             job.start().wait_for("processing the log", 120)
             alert.start()
             begun: dict[int, float] = {}
-            sent = send(log, rate, seconds + warm_up, lambda: begun.update(batches(root)))
+            used: list[tuple[float, float]] = []
+
+            def at_tick() -> None:
+                begun.update(batches(root))
+                if not used or time.time() - used[-1][0] >= SAMPLED_EVERY:
+                    family = [job.pid, *descendants(job.pid)]
+                    used.append((time.time(), sum(map(processor_seconds, family))))
+
+            sent = send(log, rate, seconds + warm_up, at_tick)
             job.wait_for("operator batch", 60)
             time.sleep(SETTLE_SECONDS)
             begun |= batches(root)
@@ -99,9 +112,11 @@ def main(
         known = {cause: at for cause, at in sent.items() if at >= after}
         delays = [*of_rows(root, known, begun), *of_alerts(root, known, begun)]
     report(console, delays, rate)
+    (began, before), (ended, by_then) = next(one for one in used if one[0] >= after), used[-1]
+    console.print(keep("latency", {f"the job's cores, {rate:,} events/s": (by_then - before) / (ended - began)}))
 
 
-def send(log: KafkaPublisher, rate: int, seconds: int, every_second: Callable[[], None]) -> dict[str, float]:
+def send(log: KafkaPublisher, rate: int, seconds: int, at_tick: Callable[[], None]) -> dict[str, float]:
     """Send each event at its time; return the times of sending (epoch seconds) by the event's name in ``cause``."""
     sent: dict[str, float] = {}
     events = takewhile(lambda event: event.time < START + seconds * 1000, live_telemetry(rate))
@@ -114,7 +129,7 @@ def send(log: KafkaPublisher, rate: int, seconds: int, every_second: Callable[[]
         publish(log, [msgspec.structs.replace(event, time=round(now * 1000))])
         sent[f"{event.source_id}|{key_of(event)}|{event.seq}"] = now
         if isinstance(event, Tick):
-            every_second()
+            at_tick()
     log.flush()
     return sent
 
