@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from checkpoints.spark_files import last, numbers, read_lines, refusal, remove
+from checkpoints.spark_files import last, numbers, read_lines, refusal, remove, remove_torn_checksums
 from streaming.base.files import replace_atomically
 from streaming.base.place import Place
 from streaming.log.files import offset_of, parse_path
-from streaming.tables.folder import folder_at
 
 _PLANS, _RECORDS, _LISTS = "offsets", "commits", "sources/0"
 _COMPACT = ".compact"
@@ -41,6 +40,8 @@ def mend(checkpoint: Path, written: Callable[[], int]) -> None:
     Raises:
         UserError: a file that the query needs is not whole.
     """
+    for folder in (_PLANS, _RECORDS, _LISTS):
+        remove_torn_checksums(checkpoint / folder)
     record = checkpoint / _RECORDS / str(last(checkpoint / _RECORDS))
     if read_lines(record) is None:
         remove(record)
@@ -135,6 +136,8 @@ def unfinished_batch(checkpoint: Place) -> int | None:
 
 
 def _batches(checkpoint: Place, folder: str) -> set[int]:
+    from streaming.tables.folder import folder_at  # Spark's workers import this module, and have no DuckDB
+
     return {int(name) for name in folder_at(checkpoint).names(folder) if name.isdecimal()}
 
 

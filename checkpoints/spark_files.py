@@ -2,7 +2,7 @@
 
 Spark writes a file under another name and renames it, so a process that is killed leaves it whole or absent. It syncs
 neither content nor name: after a power cut, the files that were written last may be empty, torn or missing. Hadoop
-keeps checksums beside each file of a local disk, but Spark does not look at them.
+keeps checksums beside each file of a local disk, and may refuse a file for those that are torn.
 
 - State: below ``state/0`` each state partition has a folder, with the changes of each batch (``<version>.changelog``)
   and some snapshots (``<version>.zip``, and the files that it names in ``SSTs``); a batch begins with the version of
@@ -89,17 +89,28 @@ def read_lines(file: Path) -> list[Any] | None:
 
 def is_as_written(file: Path) -> bool:
     """Return whether a file has a content that no checksum contradicts; a power cut may tear checksums, too."""
+    expected, recorded = _checksums(file)
+    return bool(expected) and (not recorded.startswith(_CHECKSUM_HEAD) or expected.startswith(recorded))
+
+
+def remove_torn_checksums(folder: Path) -> None:
+    """Remove the checksums that are torn beside a whole file: Hadoop may refuse the file for them."""
+    for checksums in folder.glob(".*.crc"):
+        expected, recorded = _checksums(folder / checksums.name.removeprefix(".").removesuffix(".crc"))
+        if expected != recorded and expected.startswith(recorded):
+            checksums.unlink(missing_ok=True)
+
+
+def _checksums(file: Path) -> tuple[bytes, bytes]:
+    """Return the checksums of a file's content as Hadoop writes them, and those beside it; empty for no content."""
     try:
         content = file.read_bytes()
     except OSError:
-        return False
-    if not content:
-        return False
+        return b"", b""
     checksums = checksum_of(file)
-    recorded = checksums.read_bytes() if checksums.is_file() else b""
     chunks = (content[at : at + _CHUNK_BYTES] for at in range(0, len(content), _CHUNK_BYTES))
     expected = _CHECKSUM_HEAD + b"".join(struct.pack(">I", zlib.crc32(one)) for one in chunks)
-    return not recorded.startswith(_CHECKSUM_HEAD) or expected.startswith(recorded)
+    return expected if content else b"", checksums.read_bytes() if checksums.is_file() else b""
 
 
 def checksum_of(file: Path) -> Path:
