@@ -14,13 +14,13 @@ from streaming.pipeline.sinks import TableSink
 append = TableSink.append_arrow
 
 
-def append_or_die(self: TableSink, rows: pa.Table, table: str, *, batch_id: int) -> None:
-    """Append a batch's rows of one table; die before those of `queue_state`."""
-    if table == "queue_state":
-        os.kill(os.getpid(), signal.SIGKILL)
+def append_and_die(self: TableSink, rows: pa.Table, table: str, *, batch_id: int) -> None:
+    """Append a batch's rows of one table; die after those of `queue_progress`, which every batch of answers has."""
     append(self, rows, table, batch_id=batch_id)
+    if table == "queue_progress":
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    TableSink.append_arrow = append_or_die
+    TableSink.append_arrow = append_and_die
     main()

@@ -222,10 +222,31 @@ def test_local_workers_take_pyspark_from_its_compiled_modules(tmp_path):
     assert "/of the user" in found
 
 
-def test_workers_are_forked_from_a_process_with_their_imports():
-    asked = "import sys, streaming.pipeline.worker_daemon; print(*sys.modules)"
+def imported(statement):
+    """Return the modules that a Python has after a statement."""
+    asked = f"{statement}\nimport sys\nprint(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert {"pandas", "pyarrow", "pyspark.worker", "streaming.pipeline.operator"} <= set(ended.stdout.split())
+    return set(ended.stdout.splitlines()[-1].split())
+
+
+def test_workers_are_forked_from_a_process_with_their_imports():
+    has = imported("import streaming.pipeline.worker_daemon")
+    assert {"pandas", "pyarrow", "pyspark.worker", "streaming.pipeline.operator"} <= has
+
+
+def test_workers_import_nothing_that_the_archive_leaves_out():
+    """As the long form in a bare Python: executors have what `job pack` packed."""
+    left_out = {
+        "duckdb",
+        "deltalake",
+        "nicegui",
+        "typer",
+        "great_expectations",
+        "prometheus_client",
+        "apprise",
+        "delta",
+    }
+    assert imported(WORKERS_IMPORT) & left_out == set()
 
 
 @pytest.mark.parametrize("python", ["", sys._base_executable], ids=["by its name", "by a path"])

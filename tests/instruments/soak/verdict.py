@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
+
 from checkpoints.quality import SUITE
 from rebalance_model.observe.effects import TABLE_OF, IncidentTransition
 from tests.instruments.faults.case import BOTH, BROKER
@@ -129,7 +131,7 @@ def _incidents(tables: Path) -> list:
     transitions = defaultdict(list)
     rows = [row for row in read_rows(tables, TABLE_OF[IncidentTransition]) if row["cluster"] != CLUSTER]
     for row in sorted(rows, key=lambda row: (row["time"], row["seq"])):
-        transitions[row["incident_id"]].append(SimpleNamespace(**row))
+        transitions[row["incident_id"]].append(msgspec.convert(row, IncidentTransition))
     return incidents_of(transitions)
 
 
