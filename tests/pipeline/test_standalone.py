@@ -67,7 +67,7 @@ def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp
     with job_on(cluster, tmp_path) as job:
         job.start()
         job.wait_for("operator batch 0:", SECONDS)
-        cluster.kill_executor()
+        cluster.kill_executor(job)
         wait_for_batch(job)
         cluster.kill_worker()
         assert job.ended(SECONDS) == 0, job.said()
@@ -81,15 +81,15 @@ def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp
 def test_rows_are_the_same_after_many_kills_of_every_process(cluster, tmp_path, seed, record_property):
     """The executors have a bare Python, and their packages from `job pack`."""
     choice, kills = random.Random(seed), Counter()
-    write_capture(tmp_path / "log", PARTITIONS, file_bytes=100_000)
+    write_capture(tmp_path / "log", PARTITIONS, file_bytes=60_000)
     with job_on(cluster, tmp_path, environment=pack(tmp_path / "environment.tar.gz")) as job:
         job.start()
         job.wait_for("operator batch 0:", SECONDS)
-        while kills.total() < KILLS:
+        while kills.total() < KILLS and job.is_running:
             time.sleep(choice.uniform(0, 4))
             what = choice.choice(("executor", "executor", "worker", "driver"))
             if what == "executor":
-                cluster.kill_executor()
+                cluster.kill_executor(job)
             elif what == "worker":
                 cluster.kill_worker(choice.randrange(len(cluster.workers)))
                 cluster.add_worker()
@@ -102,6 +102,7 @@ def test_rows_are_the_same_after_many_kills_of_every_process(cluster, tmp_path, 
         assert job.ended(SECONDS) == 0, job.said_now()
     lost = job.said().count("is started again")
     record_property("killed", f"{dict(kills)}; {batches(job)} batches of the operator, {lost} queries started again")
+    assert kills.total() > KILLS // 2  # a quick machine has processed all before the last one
     assert "Traceback" not in job.said()
     check_rows(tmp_path, PARTITIONS)
 

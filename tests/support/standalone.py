@@ -73,10 +73,12 @@ class Standalone:
         below = [one for worker in self.workers for one in descendants(worker.pid)]
         return [one for one in below if _EXECUTOR in command_of(one) and b"java" in command_of(one)[0]]
 
-    def kill_executor(self, seconds=START_SECONDS_MAX):
-        """Kill an executor as soon as there is one."""
+    def kill_executor(self, job, seconds=START_SECONDS_MAX):
+        """Kill an executor as soon as there is one, unless the job has ended before."""
         deadline = time.monotonic() + seconds
         while not (executors := self.executors()):
+            if not job.is_running:
+                return
             assert time.monotonic() < deadline, "there is no executor"
             time.sleep(0.1)
         _kill({executors[0], *descendants(executors[0])})
