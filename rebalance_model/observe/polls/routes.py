@@ -89,7 +89,7 @@ def _note_missing(step: GroupStep, event: TopicRoute, route: Route | None) -> No
     if event.error is None or event.error.code != TOPIC_NOT_EXIST:
         return
     if route is None:
-        if event.topic in step.state.subscribed and event.topic not in step.state.without_route:
+        if event.topic in step.state.subscribed and not step.state.without_route.get(event.topic):  # 0: older state
             step.state.without_route[event.topic] = event.asked
             step.changed("ROUTES")
         return
