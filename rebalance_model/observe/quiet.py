@@ -1,4 +1,4 @@
-"""The usual case of a step, told at once: there is nothing to conclude about the queues and clients that it names.
+"""The usual case of a step: there is nothing to conclude about the queues and clients that it names.
 
 It is what `rules.judgement` and `snapshots` would find of a group by polls: no flag of a named queue or client
 (`rules.concerns`), and no other value in its row. It is found in one pass, without a call for each question, because

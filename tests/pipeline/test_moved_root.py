@@ -69,7 +69,7 @@ def test_a_root_works_in_a_folder_of_any_usual_name(tmp_path):
 
 
 def compared_rows(root):
-    """The derived rows, without what a rebuild numbers and dates anew."""
+    """The derived rows, without what a rebuild numbers and dates again."""
     rows = {table: read_rows(root / "tables", table) for table in DERIVED}
     return {
         table: sorted(
