@@ -3,6 +3,7 @@
 Those of one table are one row of Spark's, so that neither Spark nor the driver handles each by itself.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -30,13 +31,23 @@ class Effects(NamedTuple):
     """Each effect as a line of JSON."""
 
 
-def by_table(effects: Iterable[AnyRow]) -> Iterator[Effects]:
-    """Yield effects by their tables, in which they keep their order."""
-    rows_of: dict[str, list[AnyRow]] = {}
+def by_table(effects: Iterable[AnyRow]) -> list[Effects]:
+    """Return effects by their tables, in which they keep their order.
+
+    Each becomes text before the next one is made: thousands of them would be far more memory than their text.
+    """
+    done: list[Effects] = []
+    lines, rows = defaultdict[str, bytearray](bytearray), Counter[str]()
+    encode = _ENCODER.encode_into
     for effect in effects:
-        rows_of.setdefault(TABLE_OF[type(effect)], []).append(effect)
-    for table, rows in rows_of.items():
-        yield from _together(table, rows)
+        table = TABLE_OF[type(effect)]
+        text = lines[table]
+        encode(effect, text, len(text))
+        text += b"\n"
+        rows[table] += 1
+        if rows[table] == COUNT_MAX:
+            done.append(Effects(table, rows.pop(table), bytes(lines.pop(table))))
+    return done + [Effects(table, rows[table], bytes(text)) for table, text in lines.items()]
 
 
 def rejected(rows: Sequence[RejectedRow]) -> Iterator[Effects]:

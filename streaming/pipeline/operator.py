@@ -125,15 +125,15 @@ class ShardProcessor(StatefulProcessor):
         with without_collection():  # the worker collects after each task; meanwhile it takes 10 % of the time
             effects, lost = self._fold(rows)
         if effects or lost:
-            yield pd.DataFrame([*by_table(effects), *rejected(lost)], columns=Effects._fields)
+            yield pd.DataFrame([*effects, *rejected(lost)], columns=Effects._fields)
 
-    def _fold(self, rows: Iterator[pd.DataFrame]) -> tuple[list[AnyRow], list[RejectedRow]]:
+    def _fold(self, rows: Iterator[pd.DataFrame]) -> tuple[list[Effects], list[RejectedRow]]:
         """Fold the rows into the shard's state, and keep that; return the effects, and what was lost."""
         partition, ordered = collect(rows)
         last, groups = self._state(partition, ordered[0].offset)
         check_order(partition, ordered, last, keyed=self._keyed)
         shard = continued(groups, msgspec.msgpack.decode(self._policy, type=Policy), partition)
-        effects = list(fold(shard, ordered, keyed=self._keyed))
+        effects = by_table(fold(shard, ordered, keyed=self._keyed))
         saved = shard.flush()
         lost = shard.take_lost()
         warn_of_contradictions(shard)

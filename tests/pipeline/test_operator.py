@@ -1,14 +1,19 @@
+import weakref
 from collections import Counter
 
 import msgspec
 import pandas as pd
 import pytest
 
+from rebalance_model.observe.effects import TABLE_OF
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
+from streaming.base.process import without_collection
 from streaming.log.files import offset_of
+from streaming.pipeline import effects as effects_module
+from streaming.pipeline.effects import by_table
 from streaming.pipeline.operator import (
     ShardPosition,
     ShardRow,
@@ -69,6 +74,30 @@ def test_what_is_no_event_is_skipped_and_the_rest_folded():
     mixed = list(fold(Shard(None, GroupsInMemory(), Policy()), sorted([*good, *bad]), keyed=False))
     assert alone
     assert mixed == alone
+
+
+def test_a_shard_is_freed_with_its_batch():
+    """Garbage is collected after a task only: until then each shard of the task would keep its memory."""
+    with without_collection():
+        shard = Shard(None, GroupsInMemory(), Policy())
+        list(fold(shard, [ShardRow(0, 2**60, None, msgspec.json.encode(next(telemetry(1, 1))))], keyed=False))
+        kept = weakref.ref(shard)
+        del shard
+        assert kept() is None
+
+
+def test_effects_keep_their_order_in_their_tables_and_none_is_too_large(monkeypatch):
+    rows = [msgspec.json.encode(event) for event in telemetry(3, 20)]
+    shard = Shard(None, GroupsInMemory(), Policy())
+    effects = list(fold(shard, [ShardRow(at, 2**60, None, row) for at, row in enumerate(rows)], keyed=False))
+    monkeypatch.setattr(effects_module, "COUNT_MAX", 7)
+    packed = by_table(iter(effects))
+    assert len(packed) > len({one.table for one in packed}) > 1
+    assert all(0 < one.rows == one.lines.count(b"\n") <= 7 for one in packed)
+    for table in {one.table for one in packed}:
+        lines = b"".join(one.lines for one in packed if one.table == table)
+        of_table = [effect for effect in effects if TABLE_OF[type(effect)] == table]
+        assert lines == msgspec.json.Encoder().encode_lines(of_table)
 
 
 def test_a_state_that_contradicts_itself_is_logged(caplog):

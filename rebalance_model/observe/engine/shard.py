@@ -15,6 +15,8 @@ So a source that sends ticks keeps its place, whatever is invented, and invented
 theirs to the next that come; honest newcomers are among them, and stay.
 """
 
+from functools import partial
+
 import msgspec
 
 from rebalance_model.entities import INT64_MAX
@@ -103,11 +105,12 @@ class Shard:
         self._losses = losses = Losses(contained=contains_failures)
         was = restored(saved, losses) if saved is not None else Restored(ShardState(), [])
         self._state = state = was.state
-        self._progress = ProgressLog(groups, policy, state.unwritten, self._lose_progress)
         self._admission = Admission(state.waiting, policy)
         self._ordering = Ordering(state.waiting, was.buffer, policy)
         clocks = state.waiting.clocks
         self.timeline = Timeline(state.timeline, groups, policy, clocks, losses, writes_cluster=partition == 0)
+        # A method of this shard would be a cycle: the shard and its groups would stay until garbage is collected.
+        self._progress = ProgressLog(groups, policy, state.unwritten, partial(_lose_progress, losses, self.timeline))
         if was.lost:
             keys = [key.removeprefix("/") for key in groups if not key.startswith(KEY_PREFIX)]
             self.timeline.index_groups(keys, f"lost: {was.lost}")
@@ -213,10 +216,6 @@ class Shard:
         """Return the failures that were contained since the last call."""
         return self._losses.take()
 
-    def _lose_progress(self, key: str, error: Exception, value: bytes | GroupEvent | None) -> None:
-        reason = self._losses.note("PROGRESS", key, error, value)
-        self.timeline.note_lost(key, "PROGRESS", reason)
-
     def _lose(self, error: Exception, event: AnyEvent | None) -> None:
         """Note a failure, which costs the event, and the source whose state led to it; None: whatever event."""
         self._losses.note("EVENT", "", error, event)
@@ -241,3 +240,10 @@ class Shard:
         for group in self.timeline.take_forgotten():
             self._progress.forget(group.cluster, group.group)
         return effects
+
+
+def _lose_progress(
+    losses: Losses, timeline: Timeline, key: str, error: Exception, value: bytes | GroupEvent | None
+) -> None:
+    reason = losses.note("PROGRESS", key, error, value)
+    timeline.note_lost(key, "PROGRESS", reason)
