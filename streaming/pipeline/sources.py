@@ -99,7 +99,7 @@ _ARROW_SCHEMA = pa.schema(
         ("stamp", pa.int64()),
     ]
 )
-_LINES_PER_BATCH = 10_000  # one Arrow batch to Spark: limits the memory beyond the file itself
+_LINES_PER_BATCH = 2_000  # one Arrow batch to Spark: limits the memory beyond the file itself
 _PIECE_BYTES = 1 << 20
 _SPECIAL, _ESCAPED = re.compile(r"[\\{}\[\]*?]"), r"\\\g<0>"
 _GZIP_MAGIC = b"\x1f\x8b"

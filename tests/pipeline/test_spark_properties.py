@@ -69,6 +69,21 @@ def test_a_folder_with_a_space_is_one_word_of_javas_options(tmp_path):
     assert f'-Drebalance.watch.log={tmp_path}/it\'s "a" log/spark.log' in shlex.split(options)
 
 
+@pytest.mark.parametrize("by", ["setting", "environment", "nothing"])
+def test_java_gets_one_garbage_collector_that_of_the_user_first(by, tmp_path, monkeypatch):
+    """With two it does not start."""
+    name, chosen = "spark.driver.extraJavaOptions", "-Xss1m -XX:+UseParallelGC"
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", chosen if by == "environment" else "-Xss1m")
+    properties = spark_properties(settings_of(spark={name: chosen} if by == "setting" else {}), tmp_path)
+    options = (properties.visible | properties.hidden)[name]
+    assert ("-XX:+UseSerialGC" in options) == (by == "nothing")
+    assert (chosen in options) == (by == "setting")
+
+
+def test_with_executors_elsewhere_java_chooses_its_collector(tmp_path):
+    assert "GC" not in visible(settings_of("spark://127.0.0.1:7077"), tmp_path)["spark.driver.extraJavaOptions"]
+
+
 def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
     """By `up`, by systemd, by Kubernetes, by a container's engine."""
     timeout = re.fullmatch(r"(\d+)s", visible(settings_of(), tmp_path)["spark.sql.streaming.stopTimeout"])
