@@ -11,6 +11,7 @@ from checkpoints.manifest import ARCHIVE, OPERATOR
 from streaming.base.health import Health, Task
 from streaming.base.lines import start_lines
 from streaming.base.place import tables_of
+from streaming.base.process import keep_little
 from streaming.base.settings import load_policy, load_settings
 from streaming.cli.options import PolicyOption
 
@@ -37,6 +38,7 @@ def run(
 
     The log is selected by source.kind (files or Kafka); the tables are under the runtime root.
     """
+    keep_little()
     from streaming.pipeline import job
     from streaming.pipeline.sources import source_identity
     from streaming.serve.otlp.start import pushing
