@@ -3,7 +3,8 @@
 The commands run as a user starts them: `collect poll` against a server that speaks RocketMQ's protocol, `run` over a
 log of 40 rounds of polls, which it processes as fast as it can, and over its tables `alert run` and `dashboard`, of
 which lists and pages of groups are requested. Memory is proportional set size (PSS, as in smaps_rollup), which divides
-shared pages among the processes that share them; of each process its highest value is printed.
+shared pages among the processes that share them; of each process its highest value is printed, and of those of `run`
+also the highest sum at one moment.
 """
 
 import os
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,11 +27,13 @@ from streaming.base.settings import load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from streaming.pipeline.spark_properties import WORKER_DAEMON
+from tests.instruments.bench.bench_job import set_times
+from tests.instruments.figures import keep
 from tests.live.commands import Command
 from tests.support.counted_cluster import CountedCluster
 from tests.support.processes import command_of, descendants
 from tests.support.served import served
-from tests.support.telemetry import telemetry
+from tests.support.telemetry import spread_telemetry
 
 ROUNDS, BATCHES = 40, 5
 CLIENTS, QUEUES = 3, 8
@@ -61,9 +64,16 @@ def main(
     )
     for name, peaks in peaks_by_name.items():
         table.add_row(name, *(f"{peaks[size] / 1e6:,.0f}" for size in sizes))
-    Console(highlight=False).print(
+    console = Console(highlight=False)
+    console.print(
         table, f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end; job.driver_memory is the default."
     )
+    figures = {
+        f"{size:,} groups, {name}, MB": peak / 1e6
+        for name, peaks in peaks_by_name.items()
+        for size, peak in peaks.items()
+    }
+    console.print(keep("memory", figures, writes=groups is None))
 
 
 def _measured(root: Path, groups: int) -> Peaks:
@@ -107,10 +117,11 @@ def _of_collector(root: Path, groups: int) -> Peaks:
 
 def _write_log(log: Path, partitions: int, groups: int) -> int:
     """Write the log, each partition in two files for each batch; return the number of its events."""
-    events = list(telemetry(groups, ROUNDS, clients=CLIENTS, queues=QUEUES))
+    events = list(spread_telemetry(groups, ROUNDS))
     size = len(events) * 950 // (partitions * BATCHES * 2)
     with FilePublisher(log, partitions, file_bytes_max=size, roll_seconds=1e9) as publisher:
         publish(publisher, events)
+    set_times(log, partitions)
     return len(events)
 
 
@@ -139,7 +150,10 @@ def watched(pid: int, name: Callable[[int], str], peaks: Peaks) -> Iterator[None
 
     def look() -> None:
         while not over.wait(0.5):
-            for part, size in _sizes(pid, name).items():
+            sizes = _sizes(pid, name)
+            if len(sizes) > 1:
+                sizes |= {"run: in all": sum(sizes.values())}
+            for part, size in sizes.items():
                 peaks[part] = max(peaks.get(part, 0), size)
 
     looking = threading.Thread(target=look)
@@ -151,7 +165,7 @@ def watched(pid: int, name: Callable[[int], str], peaks: Peaks) -> Iterator[None
         looking.join()
 
 
-def _sizes(pid: int, name: Callable[[int], str]) -> Mapping[str, int]:
+def _sizes(pid: int, name: Callable[[int], str]) -> dict[str, int]:
     sizes: dict[str, int] = defaultdict(int)
     for one in (pid, *descendants(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
