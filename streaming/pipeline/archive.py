@@ -58,15 +58,19 @@ def start_archive(
     *,
     available_now: bool,
     times: BatchTimes | None = None,
+    after: BatchTimes | None = None,
 ) -> StreamingQuery:
-    """Start the archive query over existing tables (`checkpoints.generation.claimed`); see `start_operator`."""
+    """Start the archive query over existing tables (`checkpoints.generation.claimed`); see `start_operator`.
+
+    ``after`` are the batches of the operator: those of the archive wait for their ends, see `started`.
+    """
     transport = Transport(settings.source.topic if settings.source.kind == "kafka" else None)
     sink = TableSink(tables_of(settings), ARCHIVE, generation, times=times or BatchTimes())
 
     write = partial(archive_batch, transport=transport, sink=sink)
     in_pool(spark, ARCHIVE_POOL)
     seconds = None if available_now else settings.job.archive_trigger_seconds
-    return started(read_log(spark, settings), sink, write, settings, lease, seconds=seconds)
+    return started(read_log(spark, settings), sink, write, settings, lease, seconds=seconds, after=after)
 
 
 def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: TableSink) -> None:

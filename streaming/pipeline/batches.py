@@ -1,5 +1,6 @@
 """Micro-batches that have ended, as Spark reports them, with the times of their parts, measured while they ran."""
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,12 +42,23 @@ class BatchTimes:
 
     def __init__(self) -> None:
         self._parts: dict[int, list[Span]] = {}
+        self._ended = threading.Condition()
 
     def begin(self, batch_id: int) -> None:
         """Begin a batch, perhaps again."""
         self._parts[batch_id] = []
         for old in [known for known in self._parts if known <= batch_id - _BATCHES_MAX]:
             del self._parts[old]
+
+    def end(self) -> None:
+        """End the batch that began last: who waits for it goes on."""
+        with self._ended:
+            self._ended.notify_all()
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until the next batch ends, so many seconds at most."""
+        with self._ended:
+            self._ended.wait(seconds)
 
     @contextmanager
     def part(self, batch_id: int, name: str, **attributes: Attribute) -> Iterator[None]:

@@ -262,7 +262,8 @@ def running(
                 available_now=available_now, times=times[OPERATOR],
             ),
             partial(
-                start_archive, spark, settings, generation, lease, available_now=available_now, times=times[ARCHIVE]
+                start_archive, spark, settings, generation, lease,
+                available_now=available_now, times=times[ARCHIVE], after=times[OPERATOR],
             ),
         )  # fmt: skip
         rebuilds = Folder(checkpoints)

@@ -53,6 +53,9 @@ ROWS_PER_FILE = 250_000
 """Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
 FETCHED_BYTES_MAX = 32_000_000
 """The driver fetches rows with so many bytes: those of half a minute at 1,000 events a second."""
+AFTER_SECONDS_MAX = 2.0
+"""How long a batch waits for the end of another query's. Spark starts the batches of all queries at multiples of their
+intervals, so each of the archive would share the cores with one of the operator, which then took twice as long."""
 
 
 @dataclass(frozen=True)
@@ -138,22 +141,35 @@ def started(
     lease: Lease | None,
     *,
     seconds: float | None,
+    after: BatchTimes | None = None,
 ) -> StreamingQuery:
     """Start the query of a sink, which writes nothing after the lease is lost.
 
-    ``seconds`` are those between two batches; None: end when all rows that are in the log now have been processed.
+    Args:
+        rows: what is to be written.
+        sink: the query, and its tables.
+        write: writes a batch.
+        settings: with the checkpoints.
+        lease: that of this run.
+        seconds: those between two batches; None: end when all rows that are in the log now have been processed.
+        after: the batches of another query: one of this begins at the end of one of those, `AFTER_SECONDS_MAX` later at
+            most.
     """
     checkpoint = None if settings.storage.checkpoints else settings.runtime.checkpoints / sink.query
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
+        sink.times.begin(batch_id)
+        if after is not None and seconds is not None:
+            with sink.times.part(batch_id, "wait for the other query"):
+                after.wait_for_end(AFTER_SECONDS_MAX)
         if lease is not None:
             lease.check()
         if checkpoint is not None:
             sync_plan(checkpoint, batch_id)
-        sink.times.begin(batch_id)
         write(batch, batch_id)
         if checkpoint is not None:
             sink.note_commits(checkpoint)
+        sink.times.end()
 
     writer = rows.writeStream.queryName(sink.query).foreachBatch(write_batch)
     writer = writer.option("checkpointLocation", checkpoint_url(settings, sink.query))

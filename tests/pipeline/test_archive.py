@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from checkpoints.generation import claimed
 from checkpoints.manifest import ARCHIVE, Basis
 from rebalance_model.observe.policy import Policy
 from schemas.json_schema import FOLDER
-from streaming.pipeline import archive
+from streaming.pipeline import archive, sinks
 from streaming.pipeline.archive import ArchiveError, archive_batch, start_archive
 from streaming.pipeline.archive_rows import Transport
+from streaming.pipeline.batches import BatchTimes
 from streaming.pipeline.sinks import TableSink
 from tests.support.tables import read_rows
 
@@ -112,6 +114,27 @@ def test_a_start_goes_on_where_the_last_one_ended(spark, settings_in, tmp_path):
 
     assert Counter(row["value"].encode() for row in rows(settings, "telemetry")) == Counter(GOOD[:2])
     assert {row["batch_id"] for row in rows(settings, "quality_results")} == {0, 1}
+
+
+def test_a_batch_begins_when_one_of_the_operator_has_ended(spark, settings_in, tmp_path, monkeypatch):
+    """Spark starts both at the same time, and the operator's would take twice as long."""
+    monkeypatch.setattr(sinks, "AFTER_SECONDS_MAX", 60)
+    good, _ = write_log(tmp_path / "log")
+    settings = settings_in(tmp_path, path=str(tmp_path / "log"), partitions=2)
+    operator, times = BatchTimes(), BatchTimes()
+    basis = Basis(source="test", partitions=2, state_partitions=2, code_version="0", policy=Policy())
+    with claimed(settings.runtime.checkpoints, settings.runtime.tables, basis) as generation:
+        query = start_archive(spark, settings, generation, available_now=False, times=times, after=operator)
+        try:
+            assert not query.awaitTermination(4)
+            assert query.lastProgress is None, "it has ended a batch, and the operator none"
+            while query.lastProgress is None and query.isActive:
+                operator.end()
+                time.sleep(0.05)
+        finally:
+            query.stop()
+    assert len(rows(settings, "telemetry")) >= len(good)
+    assert times.take(0)[0].name == "wait for the other query"
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """The trace of a micro-batch: what it did when, from its plan to its commit, as an OpenTelemetry collector gets it."""
 
+import time
+
 import pytest
 
 from rebalance_model.observe.policy import Policy
@@ -62,3 +64,10 @@ def test_parts_of_batches_whose_end_nobody_asks_for_are_forgotten():
             pass
     assert times.take(100) == []
     assert times.take(249)
+
+
+def test_who_waits_for_the_end_of_a_batch_waits_no_longer_than_it_says():
+    times, began = BatchTimes(), time.monotonic()
+    times.end()  # nobody waited yet
+    times.wait_for_end(0.05)
+    assert time.monotonic() - began >= 0.05
