@@ -51,7 +51,7 @@ class BatchTimes:
             del self._parts[old]
 
     def end(self) -> None:
-        """End the batch that began last: who waits for it goes on."""
+        """Note the end of the batch that began last, for `wait_for_end`."""
         with self._ended:
             self._ended.notify_all()
 

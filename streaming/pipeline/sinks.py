@@ -54,8 +54,9 @@ ROWS_PER_FILE = 250_000
 FETCHED_BYTES_MAX = 32_000_000
 """The driver fetches rows with so many bytes: those of half a minute at 1,000 events a second."""
 AFTER_SECONDS_MAX = 2.0
-"""How long a batch waits for the end of another query's. Spark starts the batches of all queries at multiples of their
-intervals, so each of the archive would share the cores with one of the operator, which then took twice as long."""
+"""The longest time that a batch waits for the end of another query's. Spark starts the batches of all queries at
+multiples of their intervals: each of the archive shared the cores with one of the operator, which took twice as long.
+"""
 
 
 @dataclass(frozen=True)
