@@ -40,9 +40,12 @@ little for code."""
 _SERIAL = ("-XX:+UseSerialGC", "-Xms128m", "-XX:MinHeapFreeRatio=30", "-XX:MaxHeapFreeRatio=60")
 """A collector whose heap grows with what lives in it. Java's own choice, G1, takes nearly all that it may have: the JVM
 of a job that catches up with 1,000 groups had 1.8 GB instead of 1.0, and was no faster."""
+_SERIAL_CORES_MAX = 4
+"""With more cores there is more to collect than one thread should, for which all others wait."""
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_JAVA_PROPERTIES = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
-"""Environment variables by which Java gets options, too: with two collectors it does not start."""
+"""Properties and environment variables by which Java gets options, too: with two collectors it does not start."""
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
@@ -142,7 +145,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(
             (
                 *(_WITHOUT_OPTIMIZER if settings.job.is_local else ()),
-                *(_SERIAL if settings.job.is_local and not _has_collector(settings) else ()),
+                *(_SERIAL if _is_small(settings) and not _has_collector(settings) else ()),
                 f"-Dlog4j2.configurationFile={log_config}",
                 _quoted(f"-Drebalance.watch.log={logs / 'spark.log'}"),
                 *java,
@@ -198,9 +201,13 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
     }
 
 
+def _is_small(settings: Settings) -> bool:
+    return settings.job.is_local and settings.job.cores <= _SERIAL_CORES_MAX
+
+
 def _has_collector(settings: Settings) -> bool:
     """Return whether the user has chosen Java's garbage collector."""
-    given = (settings.spark.get("spark.driver.extraJavaOptions", ""), *map(os.environ.get, _JAVA_VARIABLES))
+    given = (*map(settings.spark.get, _JAVA_PROPERTIES), *map(os.environ.get, _JAVA_VARIABLES))
     return any(_COLLECTOR.search(str(options)) for options in given)
 
 

@@ -69,19 +69,22 @@ def test_a_folder_with_a_space_is_one_word_of_javas_options(tmp_path):
     assert f'-Drebalance.watch.log={tmp_path}/it\'s "a" log/spark.log' in shlex.split(options)
 
 
-@pytest.mark.parametrize("by", ["setting", "environment", "nothing"])
+@pytest.mark.parametrize("by", ["extraJavaOptions", "defaultJavaOptions", "environment", "nothing"])
 def test_java_gets_one_garbage_collector_that_of_the_user_first(by, tmp_path, monkeypatch):
     """With two it does not start."""
-    name, chosen = "spark.driver.extraJavaOptions", "-Xss1m -XX:+UseParallelGC"
+    chosen, ours = "-Xss1m -XX:+UseParallelGC", "-XX:+UseSerialGC"
     monkeypatch.setenv("JDK_JAVA_OPTIONS", chosen if by == "environment" else "-Xss1m")
-    properties = spark_properties(settings_of(spark={name: chosen} if by == "setting" else {}), tmp_path)
-    options = (properties.visible | properties.hidden)[name]
-    assert ("-XX:+UseSerialGC" in options) == (by == "nothing")
-    assert (chosen in options) == (by == "setting")
+    given = {f"spark.driver.{by}": chosen} if by.endswith("Options") else {}
+    properties = spark_properties(settings_of(spark=given), tmp_path)
+    options = [(properties.visible | properties.hidden)[name] for name in {"spark.driver.extraJavaOptions", *given}]
+    assert (ours in " ".join(options)) == (by == "nothing")
+    assert (chosen in " ".join(options)) == by.endswith("Options")
 
 
-def test_with_executors_elsewhere_java_chooses_its_collector(tmp_path):
-    assert "GC" not in visible(settings_of("spark://127.0.0.1:7077"), tmp_path)["spark.driver.extraJavaOptions"]
+def test_with_executors_elsewhere_or_many_cores_java_chooses_its_collector(tmp_path):
+    many = settings_of().model_copy(update={"job": settings_of().job.model_copy(update={"cores": 16})})
+    for settings in (settings_of("spark://127.0.0.1:7077"), many):
+        assert "GC" not in visible(settings, tmp_path)["spark.driver.extraJavaOptions"]
 
 
 def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
