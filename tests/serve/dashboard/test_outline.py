@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from nicegui import ui
 from streaming.serve.dashboard import routes
 from streaming.serve.dashboard.parts.frame import element, frame
+from streaming.serve.user import User, asked_by
 
 app, read = FastAPI(), asyncio.Event()
 
@@ -24,7 +25,7 @@ class Slow:
     async def ask(self):
         await read.wait()
     def lay_out(self):
-        frame("orders-group", [("orders-group", None)])
+        frame("orders-group", [("Groups", "/"), ("orders-group", None)])
         element("h1").text = "orders-group, read"
 
 @app.post("/read")
@@ -33,7 +34,8 @@ async def end_reading():
 
 @ui.page("/slow")
 async def slow():
-    await routes._built("orders-group", Slow)
+    with asked_by(User("u-1", "ann", "operator")):
+        await routes._built("orders-group", Slow)
 
 ui.run_with(app, storage_secret="test")
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")
@@ -60,16 +62,20 @@ def slow(tmp_path_factory):
             server.terminate()
 
 
-def test_frame_and_title_are_there_at_once_and_the_page_replaces_them(slow, browser):
+def test_frame_and_title_are_there_at_once_and_the_bar_stays(slow, browser):
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(f"{slow}/slow", wait_until="commit")
         expect(page.locator(".outline h1")).to_have_text("orders-group")
         expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
         expect(page.get_by_role("status")).to_have_text("Reading the tables…")
+        page.get_by_label("Signed in: ann, Operator").click()
+        expect(page.get_by_role("link", name="Your actions")).to_be_visible()
 
         httpx.post(f"{slow}/read").raise_for_status()
         expect(page.get_by_role("heading", level=1)).to_have_text("orders-group, read")
         expect(page.locator(".outline")).to_have_count(0)
         expect(page.get_by_role("banner")).to_have_count(1)
         expect(page.locator(".nicegui-skip-link")).to_have_count(1)
+        expect(page.get_by_role("navigation", name="Breadcrumbs")).to_have_text("Groupsorders-group")
+        expect(page.get_by_role("link", name="Your actions")).to_be_visible()  # who has opened a menu wants to use it

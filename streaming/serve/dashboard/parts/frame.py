@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cache
+from weakref import WeakKeyDictionary
 
-from nicegui import ui
+from nicegui import Client, ui
 from nicegui.element import Element
 
 from streaming.base.language import LANGUAGES, current, gettext, in_language, marked, raw
@@ -67,22 +68,42 @@ def dress() -> None:
     ui.add_head_html(_head(current().code))
 
 
-def frame(title: str, crumbs: Sequence[Crumb]) -> tuple[Element, ...]:
-    """Begin a page with skip link and top bar, which are returned; elements created afterwards are its content."""
+def frame(title: str, crumbs: Sequence[Crumb]) -> None:
+    """Give a page its title, skip link and top bar; elements created afterwards are its content.
+
+    The bar of the outline stays: its menu may be open by now.
+    """
     ui.page_title(f"{title} · rebalance-watch")
-    with ui.header(add_scroll_padding=True).classes("bar") as bar:
+    client = ui.context.client
+    if client not in _bars:
+        _bars[client] = _bar()
+        ui.skip_link(gettext("Skip to the content"), target=client.content)
+    trail, pages = _bars[client]
+    trail.clear()
+    pages.clear()
+    with trail, element("ol"):
+        for name, where in crumbs:
+            with element("li"):
+                crumb = element("a", href=where) if where else element("span", aria_current="page")
+                crumb.text = name
+    with pages:
+        for name, link in _PAGES.items():
+            is_current = "page" if crumbs[-1] == (gettext(name), None) else None
+            element("a", href=link(), aria_current=is_current).text = gettext(name)
+
+
+_bars: WeakKeyDictionary[Client, tuple[Element, Element]] = WeakKeyDictionary()
+"""The breadcrumbs and the links to the pages, in the top bar of each open page."""
+
+
+def _bar() -> tuple[Element, Element]:
+    """Create the top bar; returns its breadcrumbs and its links to the pages, both empty."""
+    with ui.header(add_scroll_padding=True).classes("bar"):
         with element("a", "brand", href=home_link(), aria_label=gettext("rebalance-watch, all groups")):
             ui.html(_picture("mark"), sanitize=False, tag="span").classes("mark")
             element("span", "name").text = "rebalance-watch"
-        with element("nav", aria_label=gettext("Breadcrumbs")), element("ol"):
-            for name, where in crumbs:
-                with element("li"):
-                    crumb = element("a", href=where) if where else element("span", aria_current="page")
-                    crumb.text = name
-        with element("nav", "pages", aria_label=gettext("Pages")):
-            for name, link in _PAGES.items():
-                is_current = "page" if crumbs[-1] == (gettext(name), None) else None
-                element("a", href=link(), aria_current=is_current).text = gettext(name)
+        trail = element("nav", aria_label=gettext("Breadcrumbs"))
+        pages = element("nav", "pages", aria_label=gettext("Pages"))
         _signed_in(current_user())
         with element("button", "zone", data_zone_switch=""):
             ui.html(gettext("Times in {zone}", zone="UTC"), sanitize=False, tag="span")
@@ -91,24 +112,23 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> tuple[Element, ...]:
         switch.text = other.name
         with element("button", "theme", data_theme_switch="", aria_label=gettext("Theme")):
             ui.html(_picture("theme"), sanitize=False, tag="span")
-    return bar, ui.skip_link(gettext("Skip to the content"), target=ui.context.client.content)
+    return trail, pages
 
 
 @contextmanager
 def outline(title: str) -> Iterator[None]:
-    """Show the frame, the title and the outline of a page until the end of the block, while its data are read."""
+    """Show the frame of a page, and its outline until the end of the block, while its data are read."""
     with element("div", "outline") as content:
         element("h1").text = title
         element("p", "quiet", role="status").text = gettext("Reading the tables…")
         for _ in range(3):
             element("div", "block", aria_hidden="true")
-    made = (content, *frame(title, [(title, None)]))
+    frame(title, [(title, None)])
     try:
         yield
     finally:
-        for one in made:
-            if not one.is_deleted:  # as it is when the browser has left the page
-                one.delete()
+        if not content.is_deleted:  # as it is when the browser has left the page
+            content.delete()
 
 
 def _signed_in(user: User) -> None:
