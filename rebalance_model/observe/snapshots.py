@@ -113,7 +113,7 @@ def _worst(step: GroupStep, incidents: Iterable[IncidentState]) -> tuple[Health,
 def _of_cluster(step: GroupStep) -> Iterator[IncidentState]:
     """Yield the open incidents of the group's brokers and its collector, without those that wait to be resolved."""
     if step.state.proxies:
-        yield from (away for away in step.proxies_away if away.cleared_at is None)
+        yield from (away for away in step.proxies_away() if away.cleared_at is None)
     if not step.cluster.incidents:
         return
     subjects = {*step.state.views, step.state.collector.partition("/")[2]}

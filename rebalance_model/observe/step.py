@@ -4,14 +4,12 @@ A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both hav
 """
 
 from collections.abc import Collection, Iterator
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict
-
-import msgspec
+from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.events import Event, key_of
-from rebalance_model.observe.facts.group_facts import NO_POPS, GroupFacts, fact
+from rebalance_model.observe.facts.group_facts import NO_POPS, GroupFacts
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     BrokerView,
@@ -21,7 +19,7 @@ from rebalance_model.observe.state import (
     HookView,
     IncidentKey,
     IncidentState,
-    Pending,
+    Judged,
     QueueState,
     RouteSplit,
 )
@@ -55,17 +53,22 @@ LARGE, LARGE_CHECK_EVERY = 256, 1_000
 """A check judges all of a group: with this many queues, a group has at most one check in this many milliseconds."""
 
 
-class Moment(msgspec.Struct, frozen=True, gc=False):
-    """The instant of a conclusion, and the event that led to it; times are epoch milliseconds."""
+class Moment:
+    """The instant of a conclusion, and the event that led to it."""
 
-    now: int
-    """The time on the timeline."""
-    event: Event | None
-    """The event that shows it; None: time alone."""
-    known_at: int
-    """The log's highest stamp folded so far."""
-    cluster: ClusterState = msgspec.field(default_factory=lambda: ClusterState(""))
-    """The state of the group's cluster; read only."""
+    def __init__(self, now: int, event: Event | None, known_at: int, cluster: ClusterState | None = None) -> None:
+        """Describe the moment; times are epoch milliseconds.
+
+        Args:
+            now: the time on the timeline.
+            event: the event that shows it; None: time alone.
+            known_at: the log's highest stamp folded so far.
+            cluster: the state of the group's cluster, read only; None: nothing is known of it.
+        """
+        self.now = now
+        self.event = event
+        self.known_at = known_at
+        self.cluster = cluster or ClusterState("")
 
     @property
     def cause(self) -> str:
@@ -83,19 +86,6 @@ class Common(TypedDict):
     known_at: int
     seq: int
     cause: str
-
-
-class Judged(Protocol):
-    """A subject with incidents: a group, or a cluster."""
-
-    cluster: str
-    group: str
-    incidents: dict[IncidentKey, IncidentState]
-    pending: dict[IncidentKey, Pending]
-    unsettled: dict[str, int]
-    opened: dict[IncidentKey, int]
-    next_check: int
-    rows: int
 
 
 class Step:
@@ -179,13 +169,16 @@ class GroupStep(Step):
     """A step of a group."""
 
     state: GroupState
-    group_touched = False
-    """True if the group's own row may have changed."""
-    route_splits: tuple[RouteSplit, ...] | None = None
-    """The topics of which members have different routes, where the group is judged; None: unknown (`route_views`)."""
 
     def __init__(self, state: GroupState, policy: Policy, moment: Moment) -> None:
         super().__init__(state, policy, moment)
+        self.group_touched = False
+        """True if the group's own row may have changed."""
+        self.route_splits: tuple[RouteSplit, ...] | None = None
+        """The topics of which members have different routes, where the group is judged; None: unknown."""
+        self._facts: GroupFacts | None = None
+        self._proxies_away: list[IncidentState] | None = None
+        self._found_collisions: list[IncidentState] | None = None
         self.touched: dict[MessageQueue, None] = {}
         """Queues whose state may have changed materially; a dictionary keeps their order."""
         self.queues_to_judge: dict[MessageQueue, Literal["OFFSETS"] | None] = {}
@@ -199,18 +192,21 @@ class GroupStep(Step):
         self.cluster = moment.cluster
         """The state of the group's cluster."""
 
-    @fact
+    @property
     def facts(self) -> GroupFacts:
         """Return what is known of the group, until that changes."""
-        state, collector = self.state, self.state.collector
-        is_polled = bool(collector) and collector not in state.silent
-        missing: tuple[Literal["POLLS", "OFFSETS", "DEAD_LETTERS"], ...] = ("POLLS", "OFFSETS", "DEAD_LETTERS")
-        return GroupFacts(state, self.policy, self.now, is_polled, state.pops or NO_POPS, () if is_polled else missing)
+        if self._facts is None:
+            state, collector = self.state, self.state.collector
+            is_polled = bool(collector) and collector not in state.silent
+            missing: tuple[Literal["POLLS", "OFFSETS", "DEAD_LETTERS"], ...] = ("POLLS", "OFFSETS", "DEAD_LETTERS")
+            absent = () if is_polled else missing
+            self._facts = GroupFacts(state, self.policy, self.now, is_polled, state.pops or NO_POPS, absent)
+        return self._facts
 
     def changed(self, what: What) -> None:
         """Note what has changed of the group: the one place that decides what is judged and written again by it."""
         self.group_touched = True
-        self.__dict__.pop("facts", None)
+        self._facts = None
         if what != "REPORT":
             self.changes[what] = None
 
@@ -223,7 +219,7 @@ class GroupStep(Step):
         if len(self.state.queues) < LARGE:
             self.changed(what)
             return
-        self.__dict__.pop("facts", None)
+        self._facts = None
         self.schedule_check(self.now + 1)
 
     def schedule_check(self, at: int) -> None:
@@ -248,25 +244,24 @@ class GroupStep(Step):
         """
         yield from super().parents(codes, subject, queue)
         if queue is not None and COLLISION in codes:
-            yield from self._collisions
+            yield from self._collisions()
         views = (subject,) if subject in self.state.views else tuple(self.state.views)
         brokers = (queue.broker,) if queue is not None else views
         if PROXY_UNREACHABLE in codes:
-            yield from self.proxies_away
+            yield from self.proxies_away()
         for code in codes:
             for broker in brokers:
                 if (found := self.cluster.incidents.get(IncidentKey(code, broker))) is not None:
                     yield found
 
-    @fact
     def proxies_away(self) -> list[IncidentState]:
         """Return the open incidents about the proxies that last listed the group's clients; none if another one does.
 
         The proxies of a cluster list each other's clients. One that has restarted lists none until they return, for
         which they have until its incident is resolved.
         """
-        if not self.state.proxies:
-            return []
+        if self._proxies_away is not None or not self.state.proxies:
+            return self._proxies_away or []
         incidents = [
             (view, self.cluster.incidents.get(IncidentKey(PROXY_UNREACHABLE, name)))
             for name, view in self.state.proxies.items()
@@ -275,14 +270,15 @@ class GroupStep(Step):
         listing = [
             (view, away) for view, away in incidents if view.clients or (away is not None and left >= away.opened_at)
         ]
-        if any(view.answers and away is None for view, away in listing):
-            return []
-        return [away for _, away in listing if away is not None]
+        is_listed = any(view.answers and away is None for view, away in listing)
+        self._proxies_away = [] if is_listed else [away for _, away in listing if away is not None]
+        return self._proxies_away
 
-    @fact
     def _collisions(self) -> list[IncidentState]:
         """Return the open collisions of client ids, found once in a step, because that takes a scan."""
-        return [one for one in self.state.incidents.values() if one.code == COLLISION]
+        if self._found_collisions is None:
+            self._found_collisions = [one for one in self.state.incidents.values() if one.code == COLLISION]
+        return self._found_collisions
 
     def alert_after(self, incident: IncidentState) -> int | None:
         """Return when an alert may be sent: it must first be known whether the incident's broker is unreachable."""

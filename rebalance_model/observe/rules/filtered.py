@@ -70,7 +70,7 @@ def _handed_over(queue: QueueState, process_queue: OwnersQueue | None, now: int,
 
 
 FILTERED = "FILTERED"
-ADVICE = Advice(
+ADVICE: Advice = Advice(
     short="its filter leaves messages out, and they are not committed",
     what=(
         "The client reads the queue to its end and has no message of it: its expression matches none of those that "

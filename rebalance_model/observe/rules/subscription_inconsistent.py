@@ -75,7 +75,7 @@ def _outdated(step: GroupStep, declared: dict[str, Interest]) -> Evidence | None
     for broker, view in sorted(step.state.views.items()):
         for topic, data in view.info.subscription_table.items() if not view.failing else ():
             here, interest = interest_at_broker(data), declared.get(topic)
-            if interest is not None and here is not UNREADABLE and here != interest:
+            if interest is not None and here not in (UNREADABLE, interest):
                 return {
                     "topic": topic,
                     "broker": broker,
@@ -93,9 +93,9 @@ def _reported(step: GroupStep) -> dict[str, Interests]:
         return reported
     readable: dict[str, Interest] = {}
     for interests in reported.values():
-        readable |= {topic: interest for topic, interest in interests.items() if interest is not UNREADABLE}
+        readable |= {topic: interest for topic, interest in interests.items() if interest != UNREADABLE}
     return {
-        member: {topic: readable.get(topic, UNREADABLE) if of is UNREADABLE else of for topic, of in one.items()}
+        member: {topic: readable.get(topic, UNREADABLE) if of == UNREADABLE else of for topic, of in one.items()}
         for member, one in reported.items()
     }
 
@@ -106,7 +106,7 @@ def _distinct(reported: dict[str, Interests]) -> list[Interests]:
 
 
 def _is_unreadable(interests: Interests) -> bool:
-    return any(interest is UNREADABLE for interest in interests.values())
+    return any(interest == UNREADABLE for interest in interests.values())
 
 
 def _odd_one(reported: dict[str, Interests]) -> str | None:

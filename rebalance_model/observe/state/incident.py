@@ -1,6 +1,6 @@
 """An incident, first pending, then open."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -120,3 +120,16 @@ class Remains(msgspec.Struct):
     incidents: dict[IncidentKey, IncidentState] = {}
     lost: LostState | None = None
     collector: str = ""
+
+
+class Judged(Protocol):
+    """A subject with incidents: a group, or a cluster."""
+
+    cluster: str
+    group: str
+    incidents: dict[IncidentKey, IncidentState]
+    pending: dict[IncidentKey, Pending]
+    unsettled: dict[str, int]
+    opened: dict[IncidentKey, int]
+    next_check: int
+    rows: int

@@ -10,6 +10,8 @@ from tests.detection.generator import scenario_of
 from tests.support.field import SOURCES, events_of
 from tests.support.simulated import simulate
 
+pytestmark = pytest.mark.replaces
+
 
 @pytest.fixture
 def outdated(monkeypatch):
@@ -19,7 +21,7 @@ def outdated(monkeypatch):
 
     def checked(step: GroupStep):
         judged = judge(step)
-        facts_then = step.__dict__.pop("facts", step.facts)
+        facts_then, step._facts = step.facts, None
         for name in (*GroupFacts.__struct_fields__, *vars(facts_then)):
             counts["found"] += 1
             then, now = getattr(facts_then, name), getattr(step.facts, name)
