@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test costs quick pythons check cover bench prove docs audit sbom dist install venv lock clean
+.PHONY: help demo test costs quick pythons compiled check cover bench prove docs audit sbom dist install venv lock clean
 
 # Packages are installed without compiled modules. Where this is set, as in many containers, each process would compile
 # all that it imports: 2 s of processor time for pandas alone, instead of 0.5 s.
@@ -20,6 +20,7 @@ endef
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CC_THERE := $(shell command -v cc)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Half a gigabyte, and built from source.
 WITHOUT_SPARK := awk '/^[a-z]/ { skip = /^pyspark==/ } !skip'
@@ -33,7 +34,7 @@ demo: $(READY) ## Run the job on a recording of a real cluster and print owners,
 	$(BIN)/rebalance-watch demo
 
 test: $(READY) ## Run check and all tests in their short form, including real servers
-	$(MAKE) --jobs=3 --output-sync check $(VENV)/spark.jsa $(VENV)/rocketmq.jsa $(VENV)/kafka.jsa
+	$(MAKE) --jobs=3 --output-sync check $(if $(CC_THERE),$(VENV)/compiled/.ready) $(VENV)/spark.jsa $(VENV)/rocketmq.jsa $(VENV)/kafka.jsa
 	$(BIN)/python -m pytest -rfEs --numprocesses=4 --dist=loadgroup --no-loadscope-reorder --costs=.pytest_cache/costs.tsv $(HOLD)
 
 # On an idle machine: beside other work the same test costs more, so `make test` only says it.
@@ -52,6 +53,16 @@ pythons: $(READY) ## Run the tests of the core by each other supported Python on
 	$(MAKE) --no-print-directory $(VENV)/$$python/.ready || { echo "No environment for $$python: the core is not run by it."; continue; }; \
 	echo "The core by $$python:"; \
 	$(VENV)/$$python/bin/python -m pytest tests/core --ignore=tests/core/test_one_instant.py -m "not prove and not spark and not live" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder || exit 1; done
+
+# What replaces a function of the core can't be shown by a compiled one, which calls its own.
+compiled: $(VENV)/compiled/.ready ## Compile the core with mypyc, and run its tests by it
+	PYTHONPATH=$(VENV)/compiled:. $(BIN)/pytest tests/core tests/rules tests/field -m "not prove and not spark and not live and not replaces" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
+
+$(VENV)/compiled/.ready: $(READY) setup.py $(shell find rebalance_model -name '*.py')
+	@command -v cc >/dev/null || { echo "cc is missing: install what conf/apt.txt names." >&2; exit 1; }
+	rm -rf $(@D) && mkdir $(@D) && cp -r setup.py pyproject.toml README.md LICENSE rebalance_model $(@D)
+	cd $(@D) && { COMPILED=1 ../bin/python setup.py build_ext --inplace >build.log 2>&1 || { cat build.log >&2; exit 1; }; } && rm -rf build
+	@touch $@
 
 $(VENV)/python3.%/.ready: conf/constraints.txt
 	python3.$* -m venv $(@D)
@@ -92,7 +103,7 @@ PART_7 := tests/instruments/soak
 LONG := -m prove --timeout=0 -rfEs --numprocesses=4 --dist=loadgroup --no-loadscope-reorder
 prove: $(VENV)/.fuzz ## Run the long tests: cover, then hours of churn, kills, fuzzing and thousands of seeds; PART=1 to 7: one part
 	@: $(if $(PART),$(or $(PART_$(PART)),$(error There is no part $(PART) of the proofs: PART is 1 to 7)))
-	$(if $(filter 1,$(PART)),$(MAKE) cover)
+	$(if $(filter 1,$(PART)),$(MAKE) cover compiled)
 	$(if $(PART),$(BIN)/python -m pytest $(PART_$(PART)) $(LONG))
 	$(if $(PART),,for part in 1 2 3 4 5 6 7; do $(MAKE) prove PART=$$part || failed=1; done; test -z "$${failed:-}")
 
@@ -124,11 +135,13 @@ sbom: $(READY) ## Write the software bill of materials (CycloneDX) to dist/
 
 # Of the commit's files, not of the folder's; the time in the wheel is the commit's, so that it can be made again.
 DIST ?= dist
-dist: $(READY) ## Build wheel and sdist of the commit, and those of the library alone, into dist/
+COMPILED ?= $(if $(CC_THERE),1)
+dist: $(READY) ## Build wheel and sdist of the commit, and those of the library alone, into dist/; where a C compiler is, also a wheel with the core compiled for this machine (COMPILED=: without)
 	@source=$$(mktemp -d); trap 'rm -rf "$$source"' EXIT; mkdir -p $(DIST); to=$$(cd $(DIST) && pwd); \
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); git archive HEAD | tar -x -C "$$source"; \
-	for project in "$$source" "$$source/rebalance_model"; do cd "$$project" && $(abspath $(BIN))/python -c \
-	"from setuptools import build_meta as build; build.build_sdist('$$to'); build.build_wheel('$$to')" >/dev/null; done
+	build() { (cd "$$1" && COMPILED=$$2 $(abspath $(BIN))/python -c "from setuptools import build_meta; build_meta.build_$$3('$$to')" >/dev/null); }; \
+	for project in "$$source" "$$source/rebalance_model"; do build "$$project" "" sdist; build "$$project" "" wheel; done; \
+	$(if $(COMPILED),build "$$source" 1 wheel)
 	@ls $(DIST)/rebalance_*
 
 # pip chooses what the program needs from wheels whose hashes were checked, so without the developers' packages.

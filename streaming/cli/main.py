@@ -59,10 +59,11 @@ def _print_version(requested: bool) -> None:  # noqa: FBT001  typer gives it so
     if requested:
         from importlib import metadata
 
+        from rebalance_model.observe import step
         from rebalance_model.observe.state import STATE_VERSION
 
-        release = metadata.version("rebalance-watch")
-        typer.echo(f"rebalance-watch {release} (state version {STATE_VERSION}, Python {sys.version.split()[0]})")
+        release, core = metadata.version("rebalance-watch"), "" if step.__file__.endswith(".py") else ", compiled core"
+        typer.echo(f"rebalance-watch {release} (state version {STATE_VERSION}, Python {sys.version.split()[0]}{core})")
         raise typer.Exit
 
 

@@ -336,6 +336,7 @@ def test_an_event_that_can_not_be_processed_costs_its_group(monkeypatch):
     assert [(row.transition, row.sub_cause) for row in found] == [("OPENED", "EVENT")]
 
 
+@pytest.mark.replaces
 @pytest.mark.parametrize("part", ["is_forgotten", "advance"])
 def test_a_group_whose_check_fails_begins_again(monkeypatch, part):
     work, times = getattr(GroupObserver, part), itertools.count()
@@ -368,6 +369,7 @@ def test_a_group_whose_state_can_not_be_written_begins_again(monkeypatch):
     assert (opened.transition, opened.sub_cause) == ("OPENED", "EVENT")
 
 
+@pytest.mark.replaces
 @pytest.mark.parametrize("part", ["observe", "pending_hook_row", "encode_progress"])
 def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch, part):
     g_was_first = iter((True, True))
@@ -408,6 +410,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.replaces
 @pytest.mark.parametrize("part", FAULTS)
 def test_a_source_or_broker_that_can_not_be_processed_costs_itself(monkeypatch, part):
     """The rows of all groups are the same, until its silence matters that is not noted; the shard goes on."""

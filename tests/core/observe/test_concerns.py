@@ -70,6 +70,7 @@ def fold(events, *, telemetry: str = "both") -> None:
     shard.finish()
 
 
+@pytest.mark.replaces
 @pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.prove) for seed in MORE_SEEDS)])
 def test_a_rule_left_out_of_a_simulation_finds_nothing(missed, seed):
     events = simulate(scenario_of(seed), seed).events
@@ -78,6 +79,7 @@ def test_a_rule_left_out_of_a_simulation_finds_nothing(missed, seed):
     assert missed == []
 
 
+@pytest.mark.replaces
 @pytest.mark.parametrize("case", [report(path.name) for path in sorted(CASES.iterdir())])
 def test_a_rule_left_out_of_a_report_finds_nothing(missed, case):
     for source in SOURCES:

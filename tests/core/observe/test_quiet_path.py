@@ -1,29 +1,26 @@
 """The quiet path gives what the whole path gives: the same rows, and the same state to the byte."""
 
 import random
-from collections.abc import Iterable
 
 import msgspec
 import pytest
 
 from rebalance_model.observe import group_observer, snapshots
 from rebalance_model.observe.engine.ordering import Ordering
-from rebalance_model.observe.engine.salvage import Saved
-from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.engine.timeline import Timeline
 from rebalance_model.observe.events import AnyEvent, ConsumerRunningInfo, ConsumeStats, GroupEvent, ProcessQueueInfo
-from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.hooks import member_calls
-from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls import answers, connections
 from rebalance_model.observe.rules import judgement
 from streaming.lab.demo import CAPTURE
 from tests.detection.generator import scenario_of
 from tests.instruments.bench.bench_core import recorded
 from tests.support import field
+from tests.support.digests import concluded
 from tests.support.simulated import simulate
 from tests.support.telemetry import spread_telemetry
 
+pytestmark = pytest.mark.replaces
 QUIET = (
     (answers, "_repeats", False),
     (connections, "_is_as_called", False),
@@ -37,16 +34,6 @@ QUIET = (
 """The functions that let an event take the quiet path, and their answers that it does not."""
 SEEDS = (4,)
 CASES = ("03-pull-refused", "28-clock-ahead")
-
-
-def concluded(events: Iterable[AnyEvent]) -> tuple[list[object], Saved, dict[str, bytes]]:
-    """Return the rows of a log, and the state after it."""
-    groups = GroupsInMemory()
-    shard = Shard(None, groups, Policy())
-    rows = [row for event in events for row in shard.push(event, event.time)]
-    rows += shard.finish()
-    saved = shard.flush()
-    return rows, saved, {key: groups.get(key) or b"" for key in groups}
 
 
 def check(events: list[AnyEvent]) -> None:
