@@ -3,12 +3,13 @@ import json
 import threading
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkpoints.generation import claimed
 from schemas.arrow import arrow_schema, table_of
+from streaming.base.errors import UserError
 from streaming.pipeline import job_watch, sinks
 from streaming.pipeline.effects import EFFECT_SCHEMA
 from streaming.pipeline.sinks import TableSink, write_effects
@@ -53,11 +54,30 @@ def test_a_batch_that_is_done_again_is_written_once(spark, sink):
 def test_of_two_runs_that_append_a_batch_at_once_one_fails(sink, monkeypatch):
     rows = table_of("assignment_history", [change(1)])
     before = DeltaTable(sink.tables / "assignment_history")
-    sink.append_arrow(rows, "assignment_history", batch_id=0)
+    TableSink(sink.tables, sink.query, sink.generation).append_arrow(rows, "assignment_history", batch_id=0)
     monkeypatch.setattr(sinks, "delta_at", lambda _: before)  # the other run looked before the first one's commit
     with pytest.raises(CommitFailedError, match=job_watch.OTHER_RUN[-1]):
         sink.append_arrow(rows, "assignment_history", batch_id=0)
     assert len(rows_in(sink, "assignment_history")) == 1
+
+
+def test_a_table_stays_open_for_some_appends_and_is_looked_at_again(sink, monkeypatch):
+    opened, delta_at = [], sinks.delta_at
+    monkeypatch.setattr(sinks, "delta_at", lambda place: opened.append(place) or delta_at(place))
+    rows, table = table_of("assignment_history", [change(1)]), "assignment_history"
+    for batch_id in range(sinks.APPENDS_MAX + 1):
+        sink.append_arrow(rows, table, batch_id=batch_id)
+        sink.append_arrow(rows, table, batch_id=batch_id)
+        if batch_id == 3:
+            DeltaTable(sink.tables / table).optimize.compact()
+    assert len(opened) == 3
+    assert len(rows_in(sink, table)) == sinks.APPENDS_MAX + 1
+    DeltaTable(sink.tables / table).alter.add_feature(
+        TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
+    )
+    with pytest.raises(UserError, match="deletionVectors, with which this program does not"):
+        sink.append_arrow(rows, table, batch_id=99)
+    assert DeltaTable(sink.tables / table).transaction_version(sink._application(table)) == sinks.APPENDS_MAX
 
 
 @pytest.mark.parametrize("sizes", [(sinks.FETCHED_BYTES_MAX + 1, 1), (1, sinks.FETCHED_BYTES_MAX + 1), (2**40, 2**40)])
