@@ -8,29 +8,22 @@ import sys
 
 import pytest
 
+from tests.support.compiled import build, importing
 from tests.support.installed import ROOT
 
-COMPILED = ROOT / ".venv/compiled"
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="cc is missing: conf/apt.txt")
 
 
-@pytest.fixture(scope="module")
-def compiled():
-    subprocess.run(["make", "--silent", ".venv/compiled/.ready"], cwd=ROOT, check=True, capture_output=True)
-    return COMPILED
-
-
-def digests(core, *arguments: str) -> subprocess.Popen[str]:
+def started(core, *arguments: str) -> subprocess.Popen[str]:
     """Start the program that concludes, with the core in this folder."""
-    program = [sys.executable, "-P", "-m", "tests.support.digests", *arguments]
-    path = {**os.environ, "PYTHONPATH": f"{core}{os.pathsep}{ROOT}"}
-    return subprocess.Popen(program, env=path, stdout=subprocess.PIPE, text=True)
+    program = [sys.executable, "-m", "tests.support.digests", *arguments]
+    return subprocess.Popen(program, env=os.environ | importing(core), stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize(("seeds", "each"), [("2", "12"), pytest.param("500", "1", marks=pytest.mark.prove)])
-def test_both_conclude_the_same(compiled, seeds, each):
-    with digests(compiled, seeds, each) as fast, digests(ROOT, seeds, each) as slow:
-        said = [json.loads(process.communicate()[0]) for process in (fast, slow)]
+def test_both_conclude_the_same(seeds, each):
+    with started(build(), seeds, each) as compiled, started(ROOT, seeds, each) as python:
+        said = [json.loads(process.communicate()[0]) for process in (compiled, python)]
     assert [one.pop("core") for one in said] == ["so", "py"]
     assert len(said[0]) > 10
     assert said[0] == said[1]

@@ -6,6 +6,9 @@ logs stand that of `bench_job`, and the demo's recording, whose hooks see real c
 """
 
 import gzip
+import os
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -32,6 +35,7 @@ from simulation.scenario import Scenario
 from streaming.lab.demo import CAPTURE
 from tests.detection.generator import scenario_of
 from tests.instruments.figures import keep
+from tests.support.compiled import build, importing
 from tests.support.simulated import simulate
 from tests.support.telemetry import spread_telemetry, telemetry
 
@@ -60,16 +64,27 @@ def main() -> None:
         events = [event for event in log if event.source_id.startswith(prefix)]
         costs, folding = _costs(name, events)
         figures |= costs | {f"{name}: times the decoding": folding / min(_decoding(events) for _ in range(2))}
-    for name, events in (
-        ("the job's log", list(spread_telemetry(JOB_GROUPS, JOB_ROUNDS))),
-        ("the demo", recorded(CAPTURE)),
-    ):
-        figures[f"{name}: µs an event"] = min(steady_time(events) for _ in range(3)) * 1e6
+    figures |= steady() | {f"compiled, {name}": figure for name, figure in _of_the_compiled().items()}
     for queues, clients in LARGE:
         events = list(telemetry(1, ROUNDS, clients=clients, queues=queues))
         figures |= _costs(f"{queues:,} queues, {clients:,} clients by polls", events, turns=1)[0]
     figures |= lock_renewal()
     Console(width=140).print(keep("core", figures))
+
+
+def steady() -> dict[str, float]:
+    """Return the processor time of an event in the steady state, by log; the least of three turns."""
+    logs = {"the job's log": list(spread_telemetry(JOB_GROUPS, JOB_ROUNDS)), "the demo": recorded(CAPTURE)}
+    return {f"{name}: µs an event": min(steady_time(events) for _ in range(3)) * 1e6 for name, events in logs.items()}
+
+
+def _of_the_compiled() -> dict[str, float]:
+    """Return the same of the compiled core; nothing where no C compiler is."""
+    if shutil.which("cc") is None:
+        return {}
+    program = f"import json; from {__spec__.name} import steady; print(json.dumps(steady()))"
+    said = subprocess.check_output([sys.executable, "-c", program], env=os.environ | importing(build()))
+    return msgspec.json.decode(said, type=dict[str, float])
 
 
 def _costs(name: str, events: list[AnyEvent], turns: int = 2) -> tuple[dict[str, float], float]:

@@ -50,6 +50,7 @@ from tests.instruments.bench.exchange import exchanges
 from tests.instruments.bench.one_row import one_row
 from tests.instruments.figures import keep
 from tests.support import plain
+from tests.support.compiled import build, importing
 from tests.support.processes import command_of, descendants, processor_seconds
 from tests.support.standalone import ON_LOOPBACK, Standalone
 from tests.support.telemetry import EVENTS_PER_GROUP, spread_telemetry
@@ -92,9 +93,12 @@ def main(
     workers: Annotated[
         int, typer.Option(help="Workers of a standalone cluster on this machine, one core each; 0: local.")
     ] = 0,
+    compiled: Annotated[bool, typer.Option(help="Fold by the compiled core (`make compiled`).")] = False,
 ) -> None:
     """Measure, print the results beside the last ones, and keep them."""
     console = Console(width=140)
+    if compiled:
+        os.environ.update(importing(build()))  # the workers', who fold
     for number in groups or ROUNDS:
         with (
             tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder,
@@ -103,7 +107,8 @@ def main(
             costs, figures = _measured(Path(folder), number, rounds or ROUNDS.get(number, 5), cluster, console)
         console.print(_table(costs))
         as_always = number in ROUNDS and not rounds and not workers
-        named = {f"{number:,} groups, {name}": value for name, value in figures.items()}
+        by = ", compiled core" if compiled else ""
+        named = {f"{number:,} groups{by}, {name}": value for name, value in figures.items()}
         console.print(keep("job", named, writes=as_always))
 
 
