@@ -27,7 +27,7 @@ def can_compile(module: Path) -> bool:
 def compiled() -> list:
     """Return the extension of the modules that each event passes through."""
     modules = map(str, filter(can_compile, sorted(Path("rebalance_model/observe").rglob("*.py"))))
-    return mypycify(["--follow-imports=silent", *modules], opt_level="2", debug_level="0", multi_file=True)
+    return mypycify(["--follow-imports=silent", *modules], opt_level="3", debug_level="0", multi_file=True)
 
 
 setup(ext_modules=compiled() if IS_COMPILED else [])

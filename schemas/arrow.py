@@ -15,7 +15,7 @@ _STORED = pa.timestamp("us", "UTC")
 _IN_MS = pa.timestamp("ms", "UTC")
 _DAY = "date"
 _BLOCK_BYTES = 2**20
-"""Arrow reads JSON in blocks; one must hold a row."""
+"""Arrow reads JSON in blocks, several at the same time; one must hold a row."""
 _SCALARS: dict[str, pa.DataType] = {
     "string": pa.string(),
     "long": pa.int64(),
@@ -63,9 +63,10 @@ def table_of_json(table: str, lines: bytes | bytearray) -> pa.Table:
 
     schema = arrow_schema(table)
     sent = pa.schema([field for field in schema if field.name != _DAY])
+    longest = max(map(len, lines.split(b"\n"))) if len(lines) > _BLOCK_BYTES else 0
     rows = json.read_json(
         pa.BufferReader(lines),
-        json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, 1 + max(map(len, lines.split(b"\n"))))),
+        json.ReadOptions(block_size=max(_BLOCK_BYTES, 1 + longest)),
         json.ParseOptions(explicit_schema=_schema_with_times(sent, pa.int64()), unexpected_field_behavior="error"),
     ).cast(_schema_with_times(sent, _IN_MS))
     if _DAY in schema.names:
