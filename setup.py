@@ -25,9 +25,12 @@ def can_compile(module: Path) -> bool:
 
 
 def compiled() -> list:
-    """Return the extension of the modules that each event passes through."""
+    """Return the extensions: the library `rebalance_model__mypyc`, and a small one for each module in it."""
     modules = map(str, filter(can_compile, sorted(Path("rebalance_model/observe").rglob("*.py"))))
-    return mypycify(["--follow-imports=silent", *modules], opt_level="3", debug_level="0", multi_file=True)
+    return mypycify(
+        ["--follow-imports=silent", *modules],
+        opt_level="3", debug_level="0", multi_file=True, group_name="rebalance_model",
+    )  # fmt: skip
 
 
 setup(ext_modules=compiled() if IS_COMPILED else [])

@@ -1,5 +1,6 @@
 """The files of a release: what `make dist` builds is whole, and runs where it is installed from them."""
 
+import os
 import re
 import subprocess
 import sys
@@ -29,8 +30,11 @@ print(*{name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_name
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
     """The folder with the wheel and the sdist of the last commit."""
-    folder = tmp_path_factory.mktemp("dist")
-    subprocess.run(["make", "dist", f"DIST={folder}"], cwd=ROOT, check=True, capture_output=True)
+    return make_dist(tmp_path_factory.mktemp("dist"), "COMPILED=")
+
+
+def make_dist(folder, *options):
+    subprocess.run(["make", "dist", f"DIST={folder}", *options], cwd=ROOT, check=True, capture_output=True)
     return folder
 
 
@@ -64,6 +68,21 @@ def test_the_wheel_runs_where_it_is_installed(dist, tmp_path):
         [commands / "rebalance-watch", "config", "check"], cwd=tmp_path, check=False, capture_output=True, text=True
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.prove  # in short the compiled core concludes the same, `core/test_compiled.py`
+def test_the_compiled_wheel_replaces_the_core_and_is_packed_for_a_cluster(tmp_path):
+    [wheel] = make_dist(tmp_path / "dist", "COMPILED=1").glob("rebalance_watch-*-linux_*.whl")
+    command = install(wheel, tmp_path / "prefix", required("rebalance-watch", "job")) / "rebalance-watch"
+    assert "compiled core" in subprocess.check_output([command, "--version"], cwd=tmp_path, text=True)
+    subprocess.run([command, "job", "pack", tmp_path / "packed.tgz"], cwd=tmp_path, check=True, capture_output=True)
+    with tarfile.open(tmp_path / "packed.tgz") as archive:
+        archive.extractall(tmp_path / "node", filter="data")
+    step = "from rebalance_model.observe import step; print(step.__file__)"
+    path = {**os.environ, "PYTHONPATH": str(tmp_path / "node")}
+    found = subprocess.check_output([sys.executable, "-P", "-c", step], cwd=tmp_path, env=path, text=True)
+    assert found.startswith(str(tmp_path / "node"))
+    assert found.endswith(".so\n")
 
 
 def test_the_wheel_has_neither_simulation_nor_tests(dist):

@@ -95,6 +95,8 @@ def _files() -> Iterator[tuple[Path, str]]:
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 yield file, str(Path(package) / file.relative_to(folder))
+        for library in folder.parent.glob(f"{package}__mypyc.*"):  # of a compiled core
+            yield library, library.name
     for distribution in _distributions():
         for entry in distribution.files or ():
             file = Path(str(distribution.locate_file(entry)))

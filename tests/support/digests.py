@@ -1,7 +1,7 @@
-"""What the core concludes of many logs, as digests: ``python -m tests.support.digests SEEDS EACH`` prints
-them as JSON: of this many simulated groups, and of each n-th public report.
+"""Digests of what the core concludes of many logs: ``python -m tests.support.digests SEEDS EACH`` prints them as JSON.
 
-A process of its own can be given another build of the core to import, by PYTHONPATH (`tests/core/test_compiled.py`).
+The logs are the demo's recording, polled groups, each n-th public report, and this many simulated groups. A process of
+its own can import another build of the core, by PYTHONPATH (`tests/core/test_compiled.py`).
 """
 
 import hashlib
