@@ -46,7 +46,7 @@ GIVE_BACK_SECONDS = 60.0
 """The interval at which a process that runs for long gives memory back: it takes up to half a second."""
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 _MALLOPT = getattr(ctypes.CDLL(None), "mallopt", None)
-"""None: this is not glibc."""
+"""Functions of glibc; None: this is another C library."""
 _MALLOC = {
     "MALLOC_ARENA_MAX": (-8, 2),
     "MALLOC_TRIM_THRESHOLD_": (-1, 16_000_000),

@@ -4,7 +4,7 @@ Those of one table are one row of Spark's, so that neither Spark nor the driver 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ COUNT_MAX = 10_000
 """The most effects together: a value of Spark's has 2 GB at most."""
 QUARANTINE = "telemetry_rejected"
 """The table of `RejectedRow`: the archive's, to which the operator adds what it could not use."""
+_TABLES: dict[type, str] = {**TABLE_OF, RejectedRow: QUARANTINE}
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -31,7 +32,7 @@ class Effects(NamedTuple):
     """Each effect as a line of JSON."""
 
 
-def by_table(effects: Iterable[AnyRow]) -> list[Effects]:
+def by_table(effects: Iterable[AnyRow | RejectedRow]) -> list[Effects]:
     """Return effects by their tables, in which they keep their order.
 
     Each becomes text before the next one is made: thousands of them would be far more memory than their text.
@@ -40,7 +41,7 @@ def by_table(effects: Iterable[AnyRow]) -> list[Effects]:
     lines, rows = defaultdict[str, bytearray](bytearray), Counter[str]()
     encode = _ENCODER.encode_into
     for effect in effects:
-        table = TABLE_OF[type(effect)]
+        table = _TABLES[type(effect)]
         text = lines[table]
         encode(effect, text, len(text))
         text += b"\n"
@@ -48,14 +49,3 @@ def by_table(effects: Iterable[AnyRow]) -> list[Effects]:
         if rows[table] == COUNT_MAX:
             done.append(Effects(table, rows.pop(table), bytes(lines.pop(table))))
     return done + [Effects(table, rows[table], bytes(text)) for table, text in lines.items()]
-
-
-def rejected(rows: Sequence[RejectedRow]) -> Iterator[Effects]:
-    """Yield what the operator could not use, for the quarantine."""
-    return _together(QUARANTINE, rows)
-
-
-def _together(table: str, rows: Sequence[AnyRow | RejectedRow]) -> Iterator[Effects]:
-    for first in range(0, len(rows), COUNT_MAX):
-        part = rows[first : first + COUNT_MAX]
-        yield Effects(table, len(part), _ENCODER.encode_lines(part))

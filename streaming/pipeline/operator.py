@@ -34,7 +34,7 @@ from streaming.base.errors import UserError
 from streaming.base.process import without_collection
 from streaming.log.files import position_of
 from streaming.pipeline.chunks import CHUNK_SCHEMA, Chunk, ChunkedGroups, ShardPosition
-from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table, rejected
+from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table
 from streaming.pipeline.rebuild.folder import read_seed
 
 _LOG = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class ShardProcessor(StatefulProcessor):
         with without_collection():  # the worker collects after each task; meanwhile it takes 10 % of the time
             effects, lost = self._fold(rows)
         if effects or lost:
-            yield pd.DataFrame([*effects, *rejected(lost)], columns=Effects._fields)
+            yield pd.DataFrame([*effects, *by_table(lost)], columns=Effects._fields)
 
     def _fold(self, rows: Iterator[pd.DataFrame]) -> tuple[list[Effects], list[RejectedRow]]:
         """Fold the rows into the shard's state, and keep that; return the effects, and what was lost."""
