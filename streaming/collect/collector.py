@@ -29,6 +29,9 @@ from streaming.log.shares import Shares
 log = structlog.get_logger()
 
 TICK_SECONDS = 1.0
+TICK_BEFORE_SECONDS = 0.15
+"""How long before a whole second of the clock a tick is sent: the job begins its batches at whole seconds, and what a
+tick completes otherwise waits for the next one, up to a second."""
 _REFUSED = re.compile(r"\[Errno \d+\] Connect call failed \(.*\)")
 _AGAIN_AFTER_SECONDS = 1.0
 """A server that is being stopped closes connections, too; after this time it can't be reached."""
@@ -215,5 +218,11 @@ async def _poll_round(poller: Poller, share: Share, partitions: int | None, repo
 async def _tick(poller: Poller) -> None:
     """Tick every second, also during a round: without ticks the time of the log does not advance."""
     while True:
-        await asyncio.sleep(TICK_SECONDS)
+        await asyncio.sleep(until_tick(time.time()))
         poller.tick()
+
+
+def until_tick(now: float) -> float:
+    """Return the seconds from now (epoch seconds) to the next tick: about one, so that two never follow at once."""
+    left = -(now + TICK_BEFORE_SECONDS) % TICK_SECONDS
+    return left if left > TICK_SECONDS / 2 else left + TICK_SECONDS

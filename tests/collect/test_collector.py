@@ -7,7 +7,7 @@ import pytest
 from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo, Tick
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
-from streaming.collect.collector import RoundSchedule, collect
+from streaming.collect.collector import RoundSchedule, collect, until_tick
 from streaming.collect.requests import ReadCode
 from streaming.log.rows import partition_of
 from tests.support.counted_cluster import CLUSTER, CountedCluster
@@ -94,3 +94,10 @@ def test_a_round_begins_at_its_interval_whatever_has_not_ended(monkeypatch):
     assert len(answered) == 3
     assert answered[-1].time < late[0].time
     assert len(late) == 1  # it is not begun again before it has ended
+
+
+@pytest.mark.parametrize("now", [100.0, 100.2, 100.34, 100.36, 100.8499, 100.85, 100.8501, 100.999])
+def test_a_tick_is_sent_right_before_the_job_begins_a_batch(now):
+    left = until_tick(now)
+    assert 0.5 <= left <= 1.5  # about one a second
+    assert (now + left) % 1 == pytest.approx(0.85)

@@ -32,6 +32,7 @@ from rebalance_model.observe.effects import TABLE_OF, QueueProgress
 from rebalance_model.observe.events import Tick, key_of
 from schemas.arrow import in_epoch_ms
 from streaming.base.settings import load_settings
+from streaming.collect.collector import until_tick
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.rows import publish
 from tests.instruments.figures import keep
@@ -117,10 +118,13 @@ def main(
 
 
 def send(log: KafkaPublisher, rate: int, seconds: int, at_tick: Callable[[], None]) -> dict[str, float]:
-    """Send each event at its time; return the times of sending (epoch seconds) by the event's name in ``cause``."""
+    """Send each event at its time; return the times of sending (epoch seconds) by the event's name in ``cause``.
+
+    As a collector does, it ticks right before each whole second.
+    """
     sent: dict[str, float] = {}
     events = takewhile(lambda event: event.time < START + seconds * 1000, live_telemetry(rate))
-    begin = time.time()
+    begin = time.time() + until_tick(time.time())
     for event in track(events, "sending", total=seconds * rate):
         due = begin + (event.time - START) / 1000
         if (left := due - time.time()) > 0:
