@@ -122,10 +122,8 @@ class TableSink:
         if kept is not None and kept.appends < APPENDS_MAX and time.monotonic() < kept.since + OPEN_SECONDS_MAX:
             try:
                 self._append_to(kept, rows, table, batch_id)
-            except (
-                DeltaError,
-                UserError,
-            ) as error:  # of what others did meanwhile: it is opened again
+            except (DeltaError, UserError) as error:
+                # Of what others did to it meanwhile, which shows when it is opened again.
                 _LOG.info("the table is opened again", table=table, error=str(error))
             else:
                 return
