@@ -34,7 +34,7 @@ demo: $(READY) ## Run the job on a recording of a real cluster and print owners,
 	$(BIN)/rebalance-watch demo
 
 test: $(READY) ## Run check and all tests in their short form, including real servers
-	$(MAKE) --jobs=3 --output-sync check $(if $(CC_THERE),$(VENV)/compiled/.ready) $(VENV)/spark.jsa $(VENV)/rocketmq.jsa $(VENV)/kafka.jsa
+	$(MAKE) --jobs=3 --output-sync check $(VENV)/spark.jsa $(VENV)/rocketmq.jsa $(VENV)/kafka.jsa
 	$(BIN)/python -m pytest -rfEs --numprocesses=4 --dist=loadgroup --no-loadscope-reorder --costs=.pytest_cache/costs.tsv $(HOLD)
 
 # On an idle machine: beside other work the same test costs more, so `make test` only says it.
@@ -43,7 +43,7 @@ costs: ## Run `make test`; fail if a folder or a test costs more than tests/supp
 
 # After each change: two minutes. No server, no Spark, no browser.
 quick: $(READY) check ## Run check and the tests of the core, the rules, the field's reports and the documents: 2 minutes
-	$(BIN)/python -m pytest tests/core tests/rules tests/field tests/docs -m "not prove and not spark and not live" -q --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/core tests/rules tests/field tests/docs -m "not prove and not spark and not live and not compiled" -q --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
 
 # Each further Python of 3.11 to 3.13 on the PATH has an environment of its own, without Spark, which one test needs.
 pythons: $(READY) ## Run the tests of the core by each other supported Python on the PATH
@@ -52,11 +52,11 @@ pythons: $(READY) ## Run the tests of the core by each other supported Python on
 	test $$python != $$own && $$python -c 'import ensurepip' 2>/dev/null || continue; \
 	$(MAKE) --no-print-directory $(VENV)/$$python/.ready || { echo "No environment for $$python: the core is not run by it."; continue; }; \
 	echo "The core by $$python:"; \
-	$(VENV)/$$python/bin/python -m pytest tests/core --ignore=tests/core/test_one_instant.py -m "not prove and not spark and not live" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder || exit 1; done
+	$(VENV)/$$python/bin/python -m pytest tests/core --ignore=tests/core/test_one_instant.py -m "not prove and not spark and not live and not compiled" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder || exit 1; done
 
 # What replaces a function of the core can't be shown by a compiled one, which calls its own.
 compiled: $(VENV)/compiled/.ready ## Compile the core with mypyc, and run its tests by it
-	PYTHONPATH=$(VENV)/compiled:. $(BIN)/pytest tests/core tests/rules tests/field -m "not prove and not spark and not live and not replaces" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
+	PYTHONPATH=$(VENV)/compiled:. $(BIN)/pytest tests/core tests/rules tests/field -m "not prove and not spark and not live and not compiled and not replaces" -q -p no:cacheprovider --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
 
 $(VENV)/compiled/.ready: $(READY) setup.py $(shell find rebalance_model -name '*.py')
 	@command -v cc >/dev/null || { echo "cc is missing: install what conf/apt.txt names." >&2; exit 1; }

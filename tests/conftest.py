@@ -134,7 +134,7 @@ def _group(item: pytest.Item) -> str:
 
 def _group_of(item: pytest.Item) -> str:
     """The lab that most live tests share; the object store; Spark's session, because another one starts for 20 s and is
-    slow at first; a file's servers or jobs; the browser; the tables that are asked; the JVM with real classes.
+    slow at first; a file's servers, jobs or compiler; the browser; the tables that are asked; the JVM with real classes.
     """
     fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("live"):
@@ -145,7 +145,7 @@ def _group_of(item: pytest.Item) -> str:
         return "spark object store"
     if "spark" in fixtures:
         return "session"
-    if item.get_closest_marker("spark"):
+    if item.get_closest_marker("spark") or item.get_closest_marker("compiled"):
         return "spark demo" if "demo_run" in fixtures else f"spark {item.path.stem}"
     if "browser" in fixtures:  # in two processes, each with the server of its pages
         return "browser pages" if item.path.parent.name in {"pages", "charts", "timeline"} else "browser"

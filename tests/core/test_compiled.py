@@ -11,7 +11,10 @@ import pytest
 from tests.support.compiled import build, importing
 from tests.support.installed import ROOT
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="cc is missing: conf/apt.txt")
+pytestmark = [
+    pytest.mark.compiled,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="cc is missing: conf/apt.txt"),
+]
 
 
 def started(core, *arguments: str) -> subprocess.Popen[str]:
