@@ -134,7 +134,7 @@ def _group(item: pytest.Item) -> str:
 
 def _group_of(item: pytest.Item) -> str:
     """The lab that most live tests share; the object store; Spark's session, because another one starts for 20 s and is
-    slow at first; a file's servers, jobs or compiler; the browser; the tables that are asked; the JVM with real classes.
+    slow at first; a file's servers, jobs, compiler; the browser; the tables that are asked; the JVM with real classes.
     """
     fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("live"):

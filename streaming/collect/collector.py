@@ -30,8 +30,8 @@ log = structlog.get_logger()
 
 TICK_SECONDS = 1.0
 TICK_BEFORE_SECONDS = 0.15
-"""How long before a whole second of the clock a tick is sent: the job begins its batches at whole seconds, and what a
-tick completes otherwise waits for the next one, up to a second."""
+"""The time before each whole second of the clock at which a tick is sent: the job begins its batches at whole seconds,
+and what a tick completes otherwise waits for the next one, up to a second."""
 _REFUSED = re.compile(r"\[Errno \d+\] Connect call failed \(.*\)")
 _AGAIN_AFTER_SECONDS = 1.0
 """A server that is being stopped closes connections, too; after this time it can't be reached."""
