@@ -20,7 +20,6 @@ endef
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CC_THERE := $(shell command -v cc)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Half a gigabyte, and built from source.
 WITHOUT_SPARK := awk '/^[a-z]/ { skip = /^pyspark==/ } !skip'
@@ -135,7 +134,7 @@ sbom: $(READY) ## Write the software bill of materials (CycloneDX) to dist/
 
 # Of the commit's files, not of the folder's; the time in the wheel is the commit's, so that it can be made again.
 DIST ?= dist
-COMPILED ?= $(if $(CC_THERE),1)
+COMPILED ?= $(if $(shell command -v cc),1)
 dist: $(READY) ## Build wheel and sdist of the commit, and those of the library alone, into dist/; where a C compiler is, also a wheel with the core compiled for this machine (COMPILED=: without)
 	@source=$$(mktemp -d); trap 'rm -rf "$$source"' EXIT; mkdir -p $(DIST); to=$$(cd $(DIST) && pwd); \
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); git archive HEAD | tar -x -C "$$source"; \
